@@ -1,0 +1,1 @@
+"""Small tools with no opinion on privacy or flows."""

@@ -1,0 +1,77 @@
+"""Argument checks that name the argument: `check.positive(clip_norm=clip_norm)`.
+
+Every message says what was given, what is allowed and, where there is one, the way out.
+Checks never print the value of a record: they are for public settings only.
+"""
+
+import math
+import numbers
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
+    number = float(value)
+    if math.isnan(number):
+        raise ValueError(f"{name} must be a number, got NaN.")
+    return number
+
+
+def positive(*, hint: str = "", **named: object) -> None:
+    """Raise unless every named value is a finite number above zero."""
+    for name, value in named.items():
+        number = _number(name, value)
+        if not 0 < number < math.inf:
+            raise ValueError(f"{name} must be positive and finite, got {value}.{_tail(hint)}")
+
+
+def nonnegative(*, hint: str = "", **named: object) -> None:
+    """Raise unless every named value is a finite number of at least zero."""
+    for name, value in named.items():
+        number = _number(name, value)
+        if not 0 <= number < math.inf:
+            raise ValueError(f"{name} must be at least 0 and finite, got {value}.{_tail(hint)}")
+
+
+def finite(*, hint: str = "", **named: object) -> None:
+    """Raise unless every named value is a finite number."""
+    for name, value in named.items():
+        if not math.isfinite(_number(name, value)):
+            raise ValueError(f"{name} must be finite, got {value}.{_tail(hint)}")
+
+
+def rate(*, hint: str = "", **named: object) -> None:
+    """Raise unless every named value is in (0, 1]."""
+    for name, value in named.items():
+        number = _number(name, value)
+        if not 0 < number <= 1:
+            raise ValueError(f"{name} must be above 0 and at most 1, got {value}.{_tail(hint)}")
+
+
+def fraction(*, hint: str = "", **named: object) -> None:
+    """Raise unless every named value is strictly between 0 and 1."""
+    for name, value in named.items():
+        number = _number(name, value)
+        if not 0 < number < 1:
+            raise ValueError(f"{name} must be strictly between 0 and 1, got {value}.{_tail(hint)}")
+
+
+def count(*, at_least: int = 1, hint: str = "", **named: object) -> None:
+    """Raise unless every named value is a whole number of at least `at_least`."""
+    for name, value in named.items():
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise TypeError(f"{name} must be a whole number, got {value!r}.")
+        if int(value) < at_least:
+            raise ValueError(f"{name} must be at least {at_least}, got {value}.{_tail(hint)}")
+
+
+def one_of(allowed: tuple[str, ...], **named: object) -> None:
+    """Raise unless every named value is one of the allowed words."""
+    for name, value in named.items():
+        if value not in allowed:
+            words = ", ".join(repr(word) for word in allowed)
+            raise ValueError(f"{name} must be one of {words}, got {value!r}.")
+
+
+def _tail(hint: str) -> str:
+    return f" {hint}" if hint else ""

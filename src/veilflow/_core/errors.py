@@ -1,0 +1,17 @@
+"""The exceptions veilflow raises beside `ValueError` and `TypeError`."""
+
+
+class VeilflowError(Exception):
+    """Base of all errors that are veilflow's own."""
+
+
+class PrivacyError(VeilflowError):
+    """Going on would break, or could not prove, a promised guarantee."""
+
+
+class BudgetError(PrivacyError):
+    """A request would spend more than the budget has left; nothing was touched."""
+
+
+class ArtifactError(VeilflowError):
+    """A model file or checkpoint is damaged, foreign or newer than this library."""

@@ -1,0 +1,86 @@
+"""Secrets and the keys derived from them, one for each purpose and step.
+
+Everything random in a private run grows from one `Secret` of 256 bits. Keys are hashes of the
+secret, a purpose and a step number, so no two uses share one, any step can be replayed after a crash,
+and a key seen by an attacker tells nothing about another.
+"""
+
+import hashlib
+import secrets
+from typing import Any
+
+import numpy as np
+
+IMPL = "threefry2x32"
+"""The generator behind every key. Its keys have 64 bits; each comes from 256 bits of the secret."""
+
+_WORDS = 2
+
+
+class Secret:
+    """256 bits that must not leave the run. Shows nothing, is never pickled."""
+
+    __slots__ = ("_entropy", "chosen")
+
+    def __init__(self, entropy: bytes, *, chosen: bool):
+        if len(entropy) != 32:
+            raise ValueError(f"a secret has 32 bytes, got {len(entropy)}.")
+        self._entropy = entropy
+        self.chosen = chosen
+        """Whether a person picked it: good for research, not for a release."""
+
+    @classmethod
+    def fresh(cls) -> "Secret":
+        """From the operating system."""
+        return cls(secrets.token_bytes(32), chosen=False)
+
+    @classmethod
+    def from_seed(cls, seed: int | None) -> "Secret":
+        """From a number a person chose, or fresh where there is none."""
+        if seed is None:
+            return cls.fresh()
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+            raise TypeError(f"seed must be a whole number or None, got {type(seed).__name__}.")
+        return cls(hashlib.blake2b(f"seed {seed}".encode(), digest_size=32).digest(), chosen=True)
+
+    def reveal(self) -> bytes:
+        """The bytes themselves, for a checkpoint that only its owner can read."""
+        return self._entropy
+
+    def words(self, purpose: str, first: int, count: int) -> np.ndarray:
+        """Raw keys for `count` consecutive steps from `first`: uint32, (count, 2)."""
+        digests = [
+            hashlib.blake2b(
+                index.to_bytes(8, "little"),
+                key=self._entropy,
+                person=purpose.encode()[:16],
+                digest_size=4 * _WORDS,
+            ).digest()
+            for index in range(first, first + count)
+        ]
+        return np.frombuffer(b"".join(digests), np.uint32).reshape(count, _WORDS)
+
+    def key(self, purpose: str, index: int = 0) -> Any:
+        """One typed JAX key."""
+        return wrap(self.words(purpose, index, 1)[0])
+
+    def fingerprint(self, *chunks: bytes) -> str:
+        """A keyed hash: equal for equal content, meaningless without the secret."""
+        digest = hashlib.blake2b(key=self._entropy, person=b"fingerprint", digest_size=16)
+        for chunk in chunks:
+            digest.update(len(chunk).to_bytes(8, "little"))
+            digest.update(chunk)
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        return "Secret(...)"
+
+    def __reduce__(self):
+        raise TypeError("a Secret is not pickled or copied.")
+
+
+def wrap(words: Any) -> Any:
+    """Raw words as a typed JAX key."""
+    import jax
+
+    return jax.random.wrap_key_data(words, impl=IMPL)

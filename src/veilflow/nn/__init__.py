@@ -1,0 +1,25 @@
+"""Layers that know the gradient of each single record."""
+
+from veilflow.nn.conv import Conv2d as Conv2d
+from veilflow.nn.dense import Dense as Dense
+from veilflow.nn.elementwise import Scale as Scale
+from veilflow.nn.elementwise import Shift as Shift
+from veilflow.nn.linear_maps import LowRankLinear as LowRankLinear
+from veilflow.nn.linear_maps import LULinear as LULinear
+from veilflow.nn.masked import MaskedDense as MaskedDense
+from veilflow.nn.reused import Reused as Reused
+from veilflow.nn.tap import AbstractLayer as AbstractLayer
+from veilflow.nn.tap import Tap as Tap
+
+__all__ = [
+    "AbstractLayer",
+    "Conv2d",
+    "Dense",
+    "LULinear",
+    "LowRankLinear",
+    "MaskedDense",
+    "Reused",
+    "Scale",
+    "Shift",
+    "Tap",
+]

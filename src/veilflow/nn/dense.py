@@ -1,0 +1,86 @@
+"""The dense layer: y = W a + b."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from veilflow.nn import outer
+from veilflow.nn.tap import AbstractLayer, Tap, observe
+
+
+def uniform_init(key: Key[Array, ""], shape: tuple[int, ...], fan_in: int) -> Array:
+    """Uniform in +-1/sqrt(fan_in), as the DP-NF authors do."""
+    bound = 1 / max(fan_in, 1) ** 0.5
+    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+
+
+class Dense(AbstractLayer):
+    """A dense layer over one record's vector; `in_size` to `out_size`."""
+
+    weight: Float[Array, "... out_size in_size"]
+    bias: Float[Array, "... out_size"] | None
+    tap: Tap | None = None
+    uses: int | None = eqx.field(static=True, default=None)
+
+    @classmethod
+    def create(
+        cls,
+        in_size: int,
+        out_size: int,
+        *,
+        key: Key[Array, ""],
+        bias: bool = True,
+        init: Callable[..., Array] = uniform_init,
+    ) -> "Dense":
+        """A fresh layer with random weights and a zero bias."""
+        return cls(init(key, (out_size, in_size), in_size), jnp.zeros(out_size) if bias else None)
+
+    def __call__(self, x: Float[Array, " in_size"]) -> Float[Array, " out_size"]:
+        y = self.weight @ x
+        return observe(y if self.bias is None else y + self.bias, x, self.tap)
+
+    @property
+    def stack(self) -> tuple[int, ...]:
+        return self.weight.shape[:-2]
+
+    def tap_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        out_size, in_size = self.weight.shape[-2:]
+        return (in_size,), (out_size,)
+
+    def squared_norm(self, tap: Tap) -> Float[Array, " records"]:
+        uses = self.uses is not None
+        norm = outer.squared_norm(tap.d, tap.a, uses=uses)
+        return norm if self.bias is None else norm + outer.squares(outer.total(tap.d, uses=uses))
+
+    def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "Dense":
+        uses = self.uses is not None
+        weight = outer.weighted_sum(tap.d, tap.a, factors, uses=uses)
+        bias = None if self.bias is None else outer.weighted_total(tap.d, factors, uses=uses)
+        return Dense(weight, bias, None, self.uses)
+
+    def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
+        return rows_of(self.per_record(tap)) if self.uses else _rows_once(tap, self.bias)
+
+    def per_record(self, tap: Tap) -> "Dense":
+        uses = self.uses is not None
+        bias = None if self.bias is None else outer.total(tap.d, uses=uses)
+        return Dense(outer.outer(tap.d, tap.a, uses=uses), bias, None, self.uses)
+
+
+def rows_of(gradient) -> tuple[Float[Array, "records units"], ...]:
+    """L1 and squared L2 norms of the rows of materialized gradients, biases included."""
+    l1, l2 = jnp.sum(jnp.abs(gradient.weight), -1), jnp.sum(jnp.square(gradient.weight), -1)
+    if gradient.bias is not None:
+        l1, l2 = l1 + jnp.abs(gradient.bias), l2 + jnp.square(gradient.bias)
+    return l1, l2
+
+
+def _rows_once(tap: Tap, bias: Array | None) -> tuple[Float[Array, "records units"], ...]:
+    """The same in closed form: row i of `d a^T` is d_i times `a`."""
+    one = 0.0 if bias is None else 1.0
+    l1 = jnp.abs(tap.d) * (jnp.sum(jnp.abs(tap.a), -1, keepdims=True) + one)
+    l2 = jnp.square(tap.d) * (jnp.sum(jnp.square(tap.a), -1, keepdims=True) + one)
+    return l1, l2

@@ -1,0 +1,78 @@
+"""Elementwise layers: a scale for each coordinate, a shift for each coordinate.
+
+ActNorm and diagonal maps are made of these. Every coordinate is a unit of its own.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from veilflow.nn import outer
+from veilflow.nn.tap import AbstractLayer, Tap, observe
+
+
+class Scale(AbstractLayer):
+    """y = exp(log_scale) * x; never zero, so always invertible."""
+
+    log_scale: Float[Array, "... size"]
+    tap: Tap | None = None
+    uses: int | None = eqx.field(static=True, default=None)
+
+    def __call__(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
+        y = jnp.exp(self.log_scale) * x
+        # dy/dlog_scale is y itself, so y is what the tap has to remember
+        return observe(y, y, self.tap)
+
+    @property
+    def stack(self) -> tuple[int, ...]:
+        return self.log_scale.shape[:-1]
+
+    def tap_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return self.log_scale.shape[-1:], self.log_scale.shape[-1:]
+
+    def squared_norm(self, tap: Tap) -> Float[Array, " records"]:
+        return outer.squares(self.per_record(tap).log_scale)
+
+    def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "Scale":
+        gradient = outer.scale(self.per_record(tap).log_scale, factors, uses=False)
+        return Scale(jnp.sum(gradient, axis=0), None, self.uses)
+
+    def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
+        gradient = self.per_record(tap).log_scale
+        return jnp.abs(gradient), jnp.square(gradient)
+
+    def per_record(self, tap: Tap) -> "Scale":
+        return Scale(outer.total(tap.d * tap.a, uses=self.uses is not None), None, self.uses)
+
+
+class Shift(AbstractLayer):
+    """y = x + shift."""
+
+    shift: Float[Array, "... size"]
+    tap: Tap | None = None
+    uses: int | None = eqx.field(static=True, default=None)
+
+    def __call__(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
+        # the gradient needs no input: an empty one is remembered
+        return observe(x + self.shift, x[:0], self.tap)
+
+    @property
+    def stack(self) -> tuple[int, ...]:
+        return self.shift.shape[:-1]
+
+    def tap_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (0,), self.shift.shape[-1:]
+
+    def squared_norm(self, tap: Tap) -> Float[Array, " records"]:
+        return outer.squares(self.per_record(tap).shift)
+
+    def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "Shift":
+        shift = outer.weighted_total(tap.d, factors, uses=self.uses is not None)
+        return Shift(shift, None, self.uses)
+
+    def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
+        gradient = self.per_record(tap).shift
+        return jnp.abs(gradient), jnp.square(gradient)
+
+    def per_record(self, tap: Tap) -> "Shift":
+        return Shift(outer.total(tap.d, uses=self.uses is not None), None, self.uses)

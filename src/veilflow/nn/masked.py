@@ -1,0 +1,113 @@
+"""The masked dense layer: y = (M * W) a + b, with a mask given by degrees.
+
+Unit i sees input j when `out_degrees[i] >= in_degrees[j]`. MADE networks, triangular matrices and
+block-triangular ones are all of this form, and it makes norms cheap: units of one degree see the same
+inputs, so |M * d a^T|^2 = sum over degrees g of (sum of d_i^2 at g) (sum of a_j^2 seen from g), which
+costs width x degrees instead of width x width.
+"""
+
+from functools import lru_cache
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from veilflow.nn import outer
+from veilflow.nn.dense import rows_of, uniform_init
+from veilflow.nn.tap import AbstractLayer, Tap, observe
+
+Degrees = tuple[int, ...]
+
+
+@lru_cache(maxsize=256)
+def mask_of(in_degrees: Degrees, out_degrees: Degrees) -> np.ndarray:
+    """The mask as float32 zeros and ones, (out, in)."""
+    return np.greater_equal.outer(np.array(out_degrees), np.array(in_degrees)).astype(np.float32)
+
+
+@lru_cache(maxsize=256)
+def _levels(in_degrees: Degrees, out_degrees: Degrees) -> tuple[np.ndarray, np.ndarray]:
+    """For each distinct out-degree g: inputs seen from g (in, levels), units at g (out, levels)."""
+    levels = np.unique(out_degrees)
+    seen = np.less_equal.outer(np.array(in_degrees), levels).astype(np.float32)
+    at = np.equal.outer(np.array(out_degrees), levels).astype(np.float32)
+    return seen, at
+
+
+class MaskedDense(AbstractLayer):
+    """A dense layer whose weight (i, j) is free where out_degrees[i] >= in_degrees[j], else zero."""
+
+    weight: Float[Array, "... out_size in_size"]
+    bias: Float[Array, "... out_size"] | None
+    in_degrees: Degrees = eqx.field(static=True)
+    out_degrees: Degrees = eqx.field(static=True)
+    tap: Tap | None = None
+    uses: int | None = eqx.field(static=True, default=None)
+
+    @classmethod
+    def create(
+        cls, in_degrees: Degrees, out_degrees: Degrees, *, key: Key[Array, ""], bias: bool = True
+    ) -> "MaskedDense":
+        """A fresh layer with random weights inside the mask and a zero bias."""
+        in_degrees, out_degrees = tuple(map(int, in_degrees)), tuple(map(int, out_degrees))
+        shape = (len(out_degrees), len(in_degrees))
+        weight = uniform_init(key, shape, shape[1]) * mask_of(in_degrees, out_degrees)
+        return cls(weight, jnp.zeros(shape[0]) if bias else None, in_degrees, out_degrees)
+
+    @property
+    def mask(self) -> np.ndarray:
+        """Ones where a weight is free."""
+        return mask_of(self.in_degrees, self.out_degrees)
+
+    def __call__(self, x: Float[Array, " in_size"]) -> Float[Array, " out_size"]:
+        # masked at use, so that an optimizer that moves a dead weight changes nothing
+        y = (self.weight * self.mask) @ x
+        return observe(y if self.bias is None else y + self.bias, x, self.tap)
+
+    @property
+    def stack(self) -> tuple[int, ...]:
+        return self.weight.shape[:-2]
+
+    def tap_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (len(self.in_degrees),), (len(self.out_degrees),)
+
+    def squared_norm(self, tap: Tap) -> Float[Array, " records"]:
+        seen, at = _levels(self.in_degrees, self.out_degrees)
+        if self.uses is None:
+            by_level = outer.contract("ro,og->rg", jnp.square(tap.d), at) * outer.contract(
+                "ri,ig->rg", jnp.square(tap.a), seen
+            )
+            norm = jnp.sum(by_level, axis=1)
+        elif self.uses * (len(seen) + len(at)) * at.shape[1] <= len(seen) * len(at):
+            gram = outer.contract("rko,rlo,og->rklg", tap.d, tap.d, at) * outer.contract(
+                "rki,rli,ig->rklg", tap.a, tap.a, seen
+            )
+            norm = jnp.maximum(jnp.sum(gram, axis=(1, 2, 3)), 0.0)
+        else:
+            norm = outer.squares(outer.outer(tap.d, tap.a, uses=True) * self.mask[None])
+        if self.bias is None:
+            return norm
+        return norm + outer.squares(outer.total(tap.d, uses=self.uses is not None))
+
+    def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "MaskedDense":
+        uses = self.uses is not None
+        weight = outer.weighted_sum(tap.d, tap.a, factors, uses=uses) * self.mask
+        bias = None if self.bias is None else outer.weighted_total(tap.d, factors, uses=uses)
+        return self._like(weight, bias)
+
+    def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
+        if self.uses is not None:
+            return rows_of(self.per_record(tap))
+        one = 0.0 if self.bias is None else 1.0
+        l1 = jnp.abs(tap.d) * (outer.contract("ri,oi->ro", jnp.abs(tap.a), self.mask) + one)
+        l2 = jnp.square(tap.d) * (outer.contract("ri,oi->ro", jnp.square(tap.a), self.mask) + one)
+        return l1, l2
+
+    def per_record(self, tap: Tap) -> "MaskedDense":
+        uses = self.uses is not None
+        bias = None if self.bias is None else outer.total(tap.d, uses=uses)
+        return self._like(outer.outer(tap.d, tap.a, uses=uses) * self.mask[None], bias)
+
+    def _like(self, weight: Array, bias: Array | None) -> "MaskedDense":
+        return MaskedDense(weight, bias, self.in_degrees, self.out_degrees, None, self.uses)

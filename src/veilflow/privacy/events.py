@@ -1,0 +1,198 @@
+"""The vocabulary of spending: one frozen class per kind of release, to and from JSON.
+
+An event says what an accountant has to know about a release and nothing else. Once published, a
+kind keeps its name and its meaning for ever: a ledger written today must add up to the same number
+in ten years. Noise is always measured against the L2 (Gaussian) or L1 (Laplace) sensitivity of the
+query for the ledger's adjacency, so an event holds no sensitivity of its own.
+"""
+
+import dataclasses
+import numbers
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from veilflow._core import check
+from veilflow._core.errors import ArtifactError
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events; `kind` is the word that stands for the class in JSON."""
+
+    kind: ClassVar[str] = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The event as plain JSON values."""
+        fields = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return {"kind": self.kind, **fields}
+
+
+@dataclass(frozen=True)
+class Gaussian(Event):
+    """Gaussian noise with standard deviation `noise_multiplier` times the L2 sensitivity."""
+
+    noise_multiplier: float
+    kind: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        check.positive(noise_multiplier=self.noise_multiplier, hint=_NON_PRIVATE)
+
+
+@dataclass(frozen=True)
+class Laplace(Event):
+    """Laplace noise (continuous or on the integers) of scale `noise_multiplier` times L1 sensitivity."""
+
+    noise_multiplier: float
+    kind: ClassVar[str] = "laplace"
+
+    def __post_init__(self) -> None:
+        check.positive(noise_multiplier=self.noise_multiplier, hint=_NON_PRIVATE)
+
+
+@dataclass(frozen=True)
+class ZeroConcentrated(Event):
+    """Any release proved `rho`-zCDP, such as discrete Gaussian noise with rho = 1 / (2 multiplier^2)."""
+
+    rho: float
+    kind: ClassVar[str] = "zcdp"
+
+    def __post_init__(self) -> None:
+        check.positive(rho=self.rho)
+
+
+@dataclass(frozen=True)
+class PureDP(Event):
+    """Any release proved `epsilon`-DP: sparse vector, permute-and-flip, an exact rejection sampler."""
+
+    epsilon: float
+    kind: ClassVar[str] = "pure"
+
+    def __post_init__(self) -> None:
+        check.positive(epsilon=self.epsilon)
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism(Event):
+    """A choice with probability proportional to exp(epsilon u / (2 sensitivity)): epsilon-bounded-range.
+
+    Bounded range is stronger than pure DP of the same epsilon and composes better, which is why this
+    is not a `PureDP` event.
+    """
+
+    epsilon: float
+    kind: ClassVar[str] = "exponential"
+
+    def __post_init__(self) -> None:
+        check.positive(epsilon=self.epsilon)
+
+
+@dataclass(frozen=True)
+class ApproximateDP(Event):
+    """Any release proved (`epsilon`, `delta`)-DP, where epsilon may be 0 but not both."""
+
+    epsilon: float
+    delta: float
+    kind: ClassVar[str] = "approximate"
+
+    def __post_init__(self) -> None:
+        check.nonnegative(epsilon=self.epsilon)
+        check.fraction(delta=self.delta)
+
+
+@dataclass(frozen=True)
+class PoissonSampled(Event):
+    """`event` on a batch that each record enters independently with probability `sampling_rate`."""
+
+    sampling_rate: float
+    event: Event
+    kind: ClassVar[str] = "poisson-sampled"
+
+    def __post_init__(self) -> None:
+        check.rate(sampling_rate=self.sampling_rate)
+
+
+@dataclass(frozen=True)
+class Repeated(Event):
+    """`event` released `times` times, each with fresh noise; later ones may depend on earlier ones."""
+
+    times: int
+    event: Event
+    kind: ClassVar[str] = "repeated"
+
+    def __post_init__(self) -> None:
+        check.count(times=self.times)
+
+
+@dataclass(frozen=True)
+class Together(Event):
+    """All of `events` released, in any adaptive order."""
+
+    events: tuple[Event, ...]
+    kind: ClassVar[str] = "together"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "events", tuple(self.events))
+        check.count(events=len(self.events))
+
+
+@dataclass(frozen=True)
+class NonPrivate(Event):
+    """Data was used without protection: every accountant answers infinity."""
+
+    kind: ClassVar[str] = "non-private"
+
+
+_NON_PRIVATE = "For a run without privacy use NonPrivate(), which the ledger records as such."
+
+_KINDS: dict[str, type[Event]] = {
+    cls.kind: cls
+    for cls in (
+        Gaussian,
+        Laplace,
+        ZeroConcentrated,
+        PureDP,
+        ExponentialMechanism,
+        ApproximateDP,
+        PoissonSampled,
+        Repeated,
+        Together,
+        NonPrivate,
+    )
+}
+
+
+def from_json(data: Any, *, depth: int = 0) -> Event:
+    """The event written by `Event.to_json`; anything else is refused, not guessed at."""
+    if depth > 16:
+        raise ArtifactError("ledger events are nested more than 16 deep: not written by veilflow.")
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or not isinstance(kind, str) or kind not in _KINDS:
+        shown = kind[:40] if isinstance(kind, str) else type(data if kind is None else kind).__name__
+        raise ArtifactError(
+            f"ledger holds an event of unknown kind {shown!r}; known: {', '.join(_KINDS)}. "
+            "It may come from a newer version of veilflow."
+        )
+    cls = _KINDS[kind]
+    names = {f.name for f in dataclasses.fields(cls)}
+    if set(data) != names | {"kind"}:
+        raise ArtifactError(f"event {cls.kind!r} must have the fields {sorted(names)}.")
+    values = {name: data[name] for name in names}
+    if "event" in names:
+        values["event"] = from_json(values["event"], depth=depth + 1)
+    if "events" in names:
+        if not isinstance(values["events"], list):
+            raise ArtifactError("event 'together' must hold a list of events.")
+        values["events"] = tuple(from_json(e, depth=depth + 1) for e in values["events"])
+    try:
+        return cls(**values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArtifactError(f"event {cls.kind!r} is malformed: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Event):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    # A NumPy scalar is a number to Python, but not to JSON.
+    return int(value) if isinstance(value, numbers.Integral) else float(value)

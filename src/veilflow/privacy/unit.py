@@ -1,0 +1,23 @@
+"""Whom the guarantee protects, and which data sets count as neighbours."""
+
+import enum
+
+
+class Adjacency(enum.Enum):
+    """Two data sets are neighbours when one unit is..."""
+
+    ADD_REMOVE = "add-remove"
+    """... present in one and absent from the other. What every model here promises."""
+
+    REPLACE_ONE = "replace-one"
+    """... exchanged for another; a sum then moves by up to twice as much."""
+
+
+class Unit(enum.Enum):
+    """What one person contributes."""
+
+    ROW = "row"
+    """One person, one record. The curator vouches that nobody has two."""
+
+    USER = "user"
+    """All records of one person, bounded and grouped before they reach the engine."""
