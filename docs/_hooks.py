@@ -1,0 +1,51 @@
+"""Build hooks of the site: API pages for every module that exists, so that no list goes stale."""
+
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+# The folders whose modules are public, and the sentence at the head of each page.
+API = {
+    "models": "The systems. Reach them as `vf.<Name>`.",
+    "privacy": "What is promised and what it cost.",
+    "engine": "Private training.",
+    "nn": "Layers that know their own per-example gradient.",
+    "flows": "Densities, with no idea of privacy.",
+}
+GENERATED = "benchmarks*.md"  # written by other commands; linked when present
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Append the pages that depend on what exists to the navigation."""
+    written = sorted(path.name for path in Path(config.docs_dir).glob(GENERATED))
+    results = [{name[:-3].replace("_", " ").capitalize(): name} for name in written]
+    api = [{page.split("/")[1][:-3]: page} for page in _pages(config)]
+    config.nav = [*(config.nav or []), *results, {"API": api}]
+    return config
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Add one page per public folder, with a section for each of its modules."""
+    for uri, content in _pages(config).items():
+        files.append(File.generated(config, uri, content=content))
+    return files
+
+
+def _pages(config: MkDocsConfig) -> dict[str, str]:
+    source = Path(config.config_file_path).parent / "src"
+    pages = {"api/veilflow.md": "# veilflow\n\nThe names to start from.\n\n::: veilflow\n"}
+    for folder, sentence in API.items():
+        paths = sorted((source / "veilflow" / folder).rglob("*.py"))
+        modules = [".".join(p.relative_to(source).with_suffix("").parts) for p in paths]
+        sections = [f"::: {name}" for name in modules if _public(source, name)]
+        if sections:
+            pages[f"api/{folder}.md"] = "\n\n".join([f"# veilflow.{folder}", sentence, *sections])
+    return pages
+
+
+def _public(source: Path, module: str) -> bool:
+    parts = module.split(".")
+    parents = [source.joinpath(*parts[:depth]) for depth in range(1, len(parts))]
+    packaged = all((parent / "__init__.py").exists() for parent in parents)
+    return packaged and not any(part.startswith("_") for part in parts)

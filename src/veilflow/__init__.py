@@ -1,0 +1,64 @@
+"""Differentially private normalizing flows.
+
+Densities and synthetic data that may be published, with a guarantee a reviewer can recompute.
+
+    import veilflow as vf
+    model = vf.DensityFlow(budget=vf.Budget(epsilon=1.0, delta=1e-6), bounds=(0, 1)).fit(rows)
+    model.sample(1000); model.log_prob(rows); model.guarantee; model.save("model.veil")
+
+Names are imported when they are first used, so that `import veilflow` and the command line start fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from veilflow import datasets as datasets
+    from veilflow._core.errors import ArtifactError as ArtifactError
+    from veilflow._core.errors import BudgetError as BudgetError
+    from veilflow._core.errors import PrivacyError as PrivacyError
+    from veilflow.models.density import DensityFlow as DensityFlow
+    from veilflow.models.fitted_density import FittedDensityFlow as FittedDensityFlow
+    from veilflow.models.registry import load as load
+    from veilflow.privacy.budget import Budget as Budget
+    from veilflow.privacy.guarantees import Guarantee as Guarantee
+    from veilflow.privacy.ledger import Ledger as Ledger
+
+__version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "ArtifactError": "veilflow._core.errors",
+    "Budget": "veilflow.privacy.budget",
+    "BudgetError": "veilflow._core.errors",
+    "DensityFlow": "veilflow.models.density",
+    "FittedDensityFlow": "veilflow.models.fitted_density",
+    "Guarantee": "veilflow.privacy.guarantees",
+    "Ledger": "veilflow.privacy.ledger",
+    "PrivacyError": "veilflow._core.errors",
+    "datasets": "veilflow.datasets",
+    "load": "veilflow.models.registry",
+}
+
+__all__ = [
+    "ArtifactError",
+    "Budget",
+    "BudgetError",
+    "DensityFlow",
+    "FittedDensityFlow",
+    "Guarantee",
+    "Ledger",
+    "PrivacyError",
+    "datasets",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'veilflow' has no attribute {name!r}")
+    module = import_module(_HOMES[name])
+    return module if name == "datasets" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

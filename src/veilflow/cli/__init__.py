@@ -1,0 +1,1 @@
+"""The command line: each command parses, makes one library call and prints."""

@@ -1,0 +1,122 @@
+"""`veilflow inspect`: what is in a model file, and whether its claim adds up."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from veilflow.cli.account import Accountant, AccountantFlag
+from veilflow.cli.output import AsJson, claim, emit, guarded, safe, statement
+
+if TYPE_CHECKING:
+    from veilflow.models.artifact import Artifact
+    from veilflow.privacy.events import Event
+    from veilflow.privacy.guarantees import Guarantee
+    from veilflow.privacy.ledger import Ledger
+
+# Accountants may be discretized more finely in another version; a false claim is further off.
+_ROUNDING = 1.001
+
+
+@guarded
+def inspect(
+    model: Annotated[Path, typer.Argument(help="A model file, such as m.veil.")],
+    recompute: Annotated[
+        bool,
+        typer.Option("--recompute", help="Add the ledger up again and compare with the claim."),
+    ] = False,
+    accountant: AccountantFlag = Accountant.PLD,
+    as_json: AsJson = False,
+) -> None:
+    """Show a model file: class, guarantee with its assumptions, ledger, schema. Runs no model.
+
+    With --recompute the exit code is 1 if the claimed epsilon is below the recomputed one and both
+    are by the same accountant; a looser accountant may honestly answer more.
+    """
+    from veilflow.models import artifact
+
+    found = artifact.read(model)
+    result: dict[str, Any] = {
+        "model": found.model,
+        "guarantee": found.guarantee.to_json(),
+        "ledger": describe_ledger(found.ledger, delta=found.guarantee.delta),
+        "schema": found.schema,
+        "num_parameters": int(sum(array.size for array in found.arrays.values())),
+    }
+    again = None
+    if recompute:
+        again = found.ledger.guarantee(delta=found.guarantee.delta, accountant=accountant.value)
+        comparable = again.accountant == found.guarantee.accountant
+        holds = again.epsilon <= found.guarantee.epsilon * _ROUNDING
+        result["recomputed"] = {**again.to_json(), "holds": holds if comparable else None}
+    if as_json:
+        emit(result, "", as_json=True)
+    else:
+        _show(found, result, again)
+    if again is not None and result["recomputed"]["holds"] is False:
+        from veilflow._core.errors import PrivacyError
+
+        raise PrivacyError(
+            f"the file claims epsilon={found.guarantee.epsilon:.6g}, but its ledger adds up to "
+            f"{again.epsilon:.6g}. Do not rely on the claim."
+        )
+
+
+def describe_ledger(ledger: "Ledger", *, delta: float) -> list[dict[str, Any]]:
+    """One record per entry: purpose, event, the purpose's epsilon alone and its share."""
+    alone = {purpose: (epsilon, share) for purpose, epsilon, share in ledger.shares(delta)}
+    return [
+        {
+            "purpose": entry.purpose,
+            "event": describe_event(entry.event),
+            "epsilon_alone": alone[entry.purpose][0],
+            "share": alone[entry.purpose][1],
+        }
+        for entry in ledger.entries
+    ]
+
+
+def describe_event(event: "Event") -> str:
+    """An event in words, the outermost first."""
+    from veilflow.privacy import events
+
+    if isinstance(event, events.Repeated):
+        return f"{event.times} x {describe_event(event.event)}"
+    if isinstance(event, events.PoissonSampled):
+        return f"Poisson batch (rate {event.sampling_rate:.4g}), {describe_event(event.event)}"
+    if isinstance(event, events.Together):
+        return " + ".join(describe_event(part) for part in event.events)
+    values = {k: v for k, v in event.to_json().items() if k != "kind"}
+    inside = ", ".join(f"{k.replace('_', ' ')} {v:.4g}" for k, v in values.items())
+    return f"{event.kind} ({inside})" if inside else event.kind
+
+
+def ledger_table(records: list[dict[str, Any]]) -> Any:
+    """The ledger as a table for people."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for name in ("purpose", "event", "epsilon alone", "share"):
+        table.add_column(name, justify="right" if name in ("epsilon alone", "share") else "left")
+    for record in records:
+        numbers = (f"{record['epsilon_alone']:.4g}", f"{record['share']:.1%}")
+        table.add_row(safe(record["purpose"]), record["event"], *numbers)
+    return table
+
+
+def _show(found: "Artifact", result: dict[str, Any], again: "Guarantee | None") -> None:
+    from rich.console import Console
+
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    console.print(f"model {safe(found.model)}, {result['num_parameters']} parameters")
+    console.print(statement(found.guarantee))
+    if again is not None:
+        holds = result["recomputed"]["holds"]
+        verdict = {True: "the claim holds", False: "THE CLAIM IS TOO LOW", None: "for comparison"}
+        console.print(f"recomputed: {claim(again)} ({verdict[holds]})")
+    console.print()
+    console.print(ledger_table(result["ledger"]))
+    console.print()
+    console.print("schema")
+    for name, value in found.schema.items():
+        console.print(f"  {safe(name)}: {safe(str(value))}")

@@ -1,0 +1,138 @@
+"""How commands speak: results on standard output, everything else on standard error.
+
+Exit codes: 0 done; 2 something that was given is not allowed (flags, settings, data that cannot be
+used); 1 anything else that went wrong. Set VEILFLOW_TRACEBACK=1 to see where an error came from.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+
+import typer
+
+from veilflow._core.errors import VeilflowError
+
+if TYPE_CHECKING:
+    from veilflow.privacy.guarantees import Guarantee
+
+P = ParamSpec("P")
+
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
+
+
+def guarded(command: Callable[P, None]) -> Callable[P, None]:
+    """A command whose errors are one line on standard error and an exit code, not a traceback."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        if os.environ.get("VEILFLOW_TRACEBACK"):
+            return command(*args, **kwargs)
+        try:
+            with _warnings_as_notes():
+                return command(*args, **kwargs)
+        except BrokenPipeError:
+            raise
+        except (ValueError, TypeError) as error:
+            code, message = 2, str(error)
+        except VeilflowError as error:
+            code, message = 1, str(error)
+        except OSError as error:
+            code, message = 1, _file_problem(error)
+        except MemoryError:
+            code, message = 1, "not enough memory. Use fewer rows, or a smaller batch_size."
+        _say(f"error: {message}", style="bold red")
+        raise typer.Exit(code)
+
+    return run
+
+
+def note(message: str) -> None:
+    """One line for the person at the keyboard, out of the way of results."""
+    _say(message, style="yellow")
+
+
+def emit(result: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """Print a command's result: one JSON object, or text for people."""
+    typer.echo(json.dumps(plain(result), allow_nan=False) if as_json else text)
+
+
+def plain(value: Any) -> Any:
+    """JSON values only; infinity becomes the word "inf", as in a guarantee."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return str(value) if isinstance(value, Path) else value
+
+
+def claim(guarantee: "Guarantee") -> str:
+    """The numbers of a guarantee, for whom and by whose sums; never printed alone as a promise."""
+    return safe(str(dataclasses.replace(guarantee, assumptions=())))
+
+
+def statement(guarantee: "Guarantee") -> str:
+    """A guarantee for people: the claim and, one line each, what it rests on."""
+    lines = (f"  assuming: {safe(sentence)}" for sentence in guarantee.assumptions)
+    return "\n".join([claim(guarantee), *lines])
+
+
+def safe(text: str) -> str:
+    """Text from a file without control characters, which could rewrite what a terminal shows."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def check_out(out: Path, *, force: bool, inputs: tuple[Path, ...] = ()) -> None:
+    """Raise unless `out` can be written without losing anything; called before any work."""
+    if out.exists():
+        if any(given.exists() and out.samefile(given) for given in inputs):
+            raise ValueError(f"--out {out} is the file that is read. Choose another name.")
+        if not out.is_file():
+            raise ValueError(f"--out {out} is not a file. Choose another name.")
+        if not force:
+            raise ValueError(
+                f"--out {out} exists. Choose another name, or pass --force to replace it. Nothing "
+                "was done."
+            )
+    folder = out.resolve().parent
+    if not folder.is_dir():
+        raise ValueError(f"the folder of --out {out} does not exist. Create it first.")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"the folder of --out {out} may not be written to. Choose another.")
+
+
+@contextlib.contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Warnings of the library as one-line notes, without the file and line they come from."""
+
+    def show(message: Any, *_: Any, **__: Any) -> None:
+        note(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+def _file_problem(error: OSError) -> str:
+    if error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror.lower()}."
+    return str(error) or type(error).__name__
+
+
+def _say(message: str, *, style: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    line = safe(message.replace("\n", " "))
+    Console(stderr=True, soft_wrap=True).print(Text(line, style=style))

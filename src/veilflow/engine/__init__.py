@@ -1,0 +1,27 @@
+"""Private training of any pytree: plans, sampling, clipping, the step and the loop."""
+
+from veilflow.engine.checkpoint import Checkpoint as Checkpoint
+from veilflow.engine.clipping import AdaptiveQuantile as AdaptiveQuantile
+from veilflow.engine.clipping import Automatic as Automatic
+from veilflow.engine.clipping import Flat as Flat
+from veilflow.engine.clipping import PerLayer as PerLayer
+from veilflow.engine.clipping import PerUnit as PerUnit
+from veilflow.engine.clipping import Sparsified as Sparsified
+from veilflow.engine.loop import train as train
+from veilflow.engine.optimizer import Optimizer as Optimizer
+from veilflow.engine.plan import TrainingPlan as TrainingPlan
+from veilflow.engine.progress import progress_bar as progress_bar
+
+__all__ = [
+    "AdaptiveQuantile",
+    "Automatic",
+    "Checkpoint",
+    "Flat",
+    "Optimizer",
+    "PerLayer",
+    "PerUnit",
+    "Sparsified",
+    "TrainingPlan",
+    "progress_bar",
+    "train",
+]

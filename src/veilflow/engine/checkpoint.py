@@ -1,0 +1,158 @@
+"""Checkpoints: a killed run goes on where it was, with the same noise, and spends nothing twice.
+
+A checkpoint holds the run's secret, so that the steps after it can be replayed exactly; it is for its
+owner's eyes (mode 600), lives only as long as the run, and is no artifact to publish. Replaying the
+same noise on other records or another plan would expose their difference, so a checkpoint knows its
+plan and, by a keyed hash, its records, and refuses any others.
+"""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from veilflow._core import store
+from veilflow._core.errors import ArtifactError, PrivacyError
+from veilflow._core.keys import Secret
+from veilflow.engine.plan import TrainingPlan
+
+_FORMAT = "veilflow-checkpoint-1"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a checkpoint file says."""
+
+    secret: Secret
+    context: dict[str, Any]
+    """Released facts of the run so far, as the model that started it wrote them."""
+    step: int
+    plan: dict[str, Any] | None
+    records: str | None
+    arrays: dict[str, np.ndarray] = field(repr=False)
+
+
+class Checkpoint:
+    """A file that a run leaves behind from time to time.
+
+    Args:
+        path: Where. The folder must exist.
+        seconds: How long to train between two writes.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, seconds: float = 30.0):
+        self.path = Path(path)
+        self.seconds = seconds
+        self._context: dict[str, Any] = {}
+        self._records: str | None = None
+
+    def read(self) -> Saved | None:
+        """What is there, or None when there is nothing yet.
+
+        Raises:
+            ArtifactError: The file is damaged or something else.
+        """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        if not self.path.exists():
+            return None
+        data = self.path.read_bytes()
+        try:
+            arrays = load(data)
+            size = int.from_bytes(data[:8], "little")
+            meta = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["veilflow"])
+            if meta["format"] != _FORMAT:
+                raise ValueError(f"format {str(meta['format'])[:40]!r}")
+            body = hashlib.blake2b(data[8 + size :], digest_size=16).hexdigest()
+            if body != meta["body"]:
+                raise ValueError("contents do not match their hash")
+            secret = Secret(bytes.fromhex(meta["secret"]), chosen=bool(meta["chosen"]))
+            self._context = dict(meta["context"])
+            return Saved(
+                secret, self._context, int(meta["step"]), meta["plan"], meta["records"], arrays
+            )
+        except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise ArtifactError(
+                f"{self.path.name} is no usable checkpoint ({type(error).__name__}). Nothing was "
+                "changed. Delete it to start the run afresh; that is a new spend."
+            ) from None
+
+    def begin(self, secret: Secret, context: dict[str, Any]) -> None:
+        """Record the secret and what was released before training starts."""
+        self._context = dict(context)
+        self._write({}, 0, None, secret)
+
+    def restore(
+        self, state: PyTree, *, plan: TrainingPlan, records: PyTree, secret: Secret
+    ) -> tuple[PyTree, int]:
+        """The saved state and step, or `state` and 0 when training had not begun.
+
+        Raises:
+            PrivacyError: The checkpoint belongs to another plan or to other records.
+            ArtifactError: Its arrays do not fit the model.
+        """
+        self._records = _fingerprint(records, secret)
+        saved = self.read()
+        if saved is None or saved.plan is None:
+            return state, 0
+        if saved.plan != _plain(plan) or saved.records != self._records:
+            what = "plan" if saved.plan != _plain(plan) else "set of records"
+            raise PrivacyError(
+                f"{self.path.name} belongs to another {what}. Going on would reuse its noise, and "
+                "the difference of the two runs would be exposed. Use another checkpoint path."
+            )
+        leaves, treedef = jax.tree.flatten(state)
+        found = [saved.arrays.get(f"leaf{i}") for i in range(len(leaves))]
+        if any(
+            new is None or new.shape != old.shape or new.dtype != old.dtype
+            for new, old in zip(found, leaves, strict=True)
+        ):
+            raise ArtifactError(f"{self.path.name} holds the state of another model.")
+        return jax.tree.unflatten(treedef, [jnp.asarray(x) for x in found]), saved.step
+
+    def save(self, state: PyTree, step: int, *, plan: TrainingPlan, secret: Secret) -> None:
+        """Write the state after `step` steps, atomically."""
+        arrays = {f"leaf{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
+        self._write(arrays, step, _plain(plan), secret)
+
+    def delete(self) -> None:
+        """Remove the file: the run is over and its secret is not needed any more."""
+        self.path.unlink(missing_ok=True)
+
+    def _write(
+        self, arrays: dict[str, np.ndarray], step: int, plan: dict | None, secret: Secret
+    ) -> None:
+        from safetensors.numpy import save
+
+        bare = save(arrays)
+        size = int.from_bytes(bare[:8], "little")
+        meta = {
+            "format": _FORMAT,
+            "step": step,
+            "plan": plan,
+            "records": self._records,
+            "context": self._context,
+            "secret": secret.reveal().hex(),
+            "chosen": secret.chosen,
+            "body": hashlib.blake2b(bare[8 + size :], digest_size=16).hexdigest(),
+        }
+        store.write_atomic(self.path, save(arrays, {"veilflow": json.dumps(meta)}), mode=0o600)
+
+
+def _plain(plan: TrainingPlan) -> dict[str, Any]:
+    """The plan as JSON gives it back, so that it can be compared with a saved one."""
+    return json.loads(json.dumps(plan.to_json()))
+
+
+def _fingerprint(records: PyTree, secret: Secret) -> str:
+    leaves = [np.ascontiguousarray(x) for x in jax.tree.leaves(records)]
+    shapes = repr([(x.shape, str(x.dtype)) for x in leaves]).encode()
+    return secret.fingerprint(shapes, *(memoryview(x).cast("B") for x in leaves))

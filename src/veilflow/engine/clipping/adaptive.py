@@ -1,0 +1,53 @@
+"""A clip norm that follows the gradients, and pays for knowing them."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key, PyTree
+
+from veilflow._core import check
+from veilflow.engine.clipping.clipping import INSIDE, AbstractClipping, shrink
+from veilflow.engine.observed import Observed
+
+
+class AdaptiveQuantile(AbstractClipping):
+    """A clip norm that follows a quantile of the gradient norms, and pays for knowing it.
+
+    Beside the sum of gradients, scaled to unit bound, every step releases how many records stayed
+    within the current norm, as one more coordinate of the same Gaussian release: a record moves the
+    pair by at most sqrt(1 + count_weight^2), and the noise covers that. The norm then moves by
+    exp(-rate (fraction - quantile)) (Andrew et al. 2021), which is post-processing.
+    """
+
+    initial: float = eqx.field(static=True, default=1.0)
+    quantile: float = eqx.field(static=True, default=0.5)
+    rate: float = eqx.field(static=True, default=0.2)
+    count_weight: float = eqx.field(static=True, default=0.2)
+    materializes = False
+
+    def __check_init__(self) -> None:
+        check.positive(initial=self.initial, rate=self.rate, count_weight=self.count_weight)
+        check.fraction(quantile=self.quantile)
+
+    @property
+    def sensitivity(self) -> float:
+        return float((1 + self.count_weight**2) ** 0.5)
+
+    def init(self) -> PyTree:
+        return jnp.log(jnp.asarray(self.initial, jnp.float32))
+
+    def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
+        norm = jnp.sqrt(observed.squared_norm())
+        clip_norm = jnp.exp(state)
+        total = observed.weighted_sum(observed.everywhere(shrink(norm, clip_norm) / clip_norm))
+        within = jnp.where(norm <= clip_norm, 0.5, -0.5) * observed.keep
+        # +-1/2 a record, times two and the weight: at most count_weight
+        return total, 2 * self.count_weight * INSIDE * jnp.sum(within)
+
+    def gradient(self, total: PyTree, state: PyTree, batch_size: float) -> tuple[PyTree, PyTree]:
+        gradient, within = total
+        fraction = within / (2 * self.count_weight * batch_size) + 0.5
+        clip_norm = jnp.exp(state)
+        # the noise of one count must not throw the norm by orders of magnitude
+        move = jnp.clip(self.rate * (fraction - self.quantile), -1.0, 1.0)
+        return jax.tree.map(lambda g: g * clip_norm, gradient), jnp.clip(state - move, -20.0, 20.0)

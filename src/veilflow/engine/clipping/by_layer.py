@@ -1,0 +1,62 @@
+"""Bounds by layer and by unit, whose squares add up to the whole."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Key, PyTree
+
+from veilflow._core import check
+from veilflow.engine.clipping.clipping import AbstractClipping, bounds_by_size, shrink
+from veilflow.engine.observed import Observed
+
+
+class PerLayer(AbstractClipping):
+    """A bound for each layer, C_l^2 in proportion to its parameters, so that sum C_l^2 = C^2.
+
+    Stacked blocks count as layers of their own. Shares follow parameter counts, which are public;
+    observed gradient scales are not.
+    """
+
+    clip_norm: float = eqx.field(static=True)
+    materializes = False
+
+    def __check_init__(self) -> None:
+        check.positive(clip_norm=self.clip_norm)
+
+    @property
+    def sensitivity(self) -> float:
+        return float(self.clip_norm)
+
+    def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
+        bounds = bounds_by_size(observed, self.clip_norm)
+        norms = observed.squared_norms()
+        return observed.weighted_sum(
+            tuple(shrink(jnp.sqrt(n), bound) for n, bound in zip(norms, bounds, strict=True))
+        )
+
+
+class PerUnit(AbstractClipping):
+    """DP-HFlow's per-unit clipping: within a layer, unit i is clipped to C_l sqrt(|G_i|_1 / |G|_1).
+
+    A unit is a row of a weight matrix with its bias. The bounds depend on the record's own gradient
+    only, and their squares add up to C_l^2.
+    """
+
+    clip_norm: float = eqx.field(static=True)
+    materializes = False
+
+    def __check_init__(self) -> None:
+        check.positive(clip_norm=self.clip_norm)
+
+    @property
+    def sensitivity(self) -> float:
+        return float(self.clip_norm)
+
+    def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
+        factors = []
+        for (l1, l2), bound in zip(
+            observed.unit_norms(), bounds_by_size(observed, self.clip_norm), strict=True
+        ):
+            whole = jnp.sum(l1, axis=-1, keepdims=True)
+            share = jnp.where(whole > 0, l1 / jnp.where(whole > 0, whole, 1), 0)
+            factors.append(shrink(jnp.sqrt(l2), bound * jnp.sqrt(share)))
+        return observed.weighted_sum(tuple(factors))

@@ -1,0 +1,71 @@
+"""Stochastic sparsification of a record's gradient before clipping."""
+
+import itertools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key, PyTree
+
+from veilflow._core import check
+from veilflow.engine.clipping.clipping import AbstractClipping, bounds_by_size, shrink
+from veilflow.engine.observed import Observed
+
+
+class Sparsified(AbstractClipping):
+    """DP-HFlow's stochastic sparsification: small entries become 0 or the threshold, then per-layer.
+
+    With tau the k-th largest |entry| of a layer's gradient, k = (1 - sparsity) x entries, and gamma
+    uniform for each entry: entries above tau stay, those in [gamma tau, tau] become +-tau, others 0.
+    The result is clipped to C_l, so the bound does not rest on what came before.
+    """
+
+    clip_norm: float = eqx.field(static=True)
+    sparsity: float = eqx.field(static=True, default=0.5)
+    materializes = True
+
+    def __check_init__(self) -> None:
+        check.positive(clip_norm=self.clip_norm)
+        if not 0 <= self.sparsity < 1:
+            raise ValueError(f"sparsity must be at least 0 and below 1, got {self.sparsity}.")
+
+    @property
+    def sensitivity(self) -> float:
+        return float(self.clip_norm)
+
+    def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
+        parts = []
+        bounds = bounds_by_size(observed, self.clip_norm)
+        keys = jax.random.split(key, len(bounds))
+        grads = observed.per_record()
+        stacks = [len(layer.stack) for layer in observed.layers] + [0] * len(observed.loose)
+        for grad, bound, layer_key, stack in zip(grads, bounds, keys, stacks, strict=True):
+            clip_layer = self._clip_layer
+            layer_keys = layer_key
+            for depth in range(stack):
+                axis = jax.tree.leaves(grad)[0].shape[depth]
+                layer_keys = jax.vmap(lambda k, n=axis: jax.random.split(k, n))(
+                    layer_keys
+                ) if depth else jax.random.split(layer_keys, axis)
+                clip_layer = jax.vmap(clip_layer, in_axes=(0, None, 0))
+            parts.append(clip_layer(grad, bound, layer_keys))
+        return observed.assemble(tuple(parts))
+
+    def _clip_layer(self, grad: PyTree, bound: float, key: Key[Array, ""]) -> PyTree:
+        leaves, treedef = jax.tree.flatten(grad)
+        records = leaves[0].shape[0]
+        flat = jnp.concatenate([leaf.reshape(records, -1) for leaf in leaves], axis=1)
+        size, magnitude = flat.shape[1], jnp.abs(flat)
+        survivors = max(1, round(size * (1 - self.sparsity)))
+        tau = jnp.sort(magnitude, axis=1)[:, size - survivors][:, None]
+        gamma = jax.random.uniform(key, flat.shape)
+        kept = jnp.where(
+            magnitude > tau, flat, jnp.where(magnitude >= gamma * tau, jnp.sign(flat) * tau, 0.0)
+        )
+        factor = shrink(jnp.sqrt(jnp.sum(jnp.square(kept), axis=1)), bound)
+        summed = jnp.sum(kept * factor[:, None], axis=0)
+        sizes = [leaf[0].size for leaf in leaves]
+        cuts = jnp.split(summed, list(itertools.accumulate(sizes))[:-1])
+        return jax.tree.unflatten(
+            treedef, [cut.reshape(leaf.shape[1:]) for cut, leaf in zip(cuts, leaves, strict=True)]
+        )

@@ -1,0 +1,169 @@
+"""The training loop: many compiled steps at a time, progress and checkpoints in between.
+
+Python sees the run only between blocks of steps. What it sees there is released: parameters, never
+losses, norms or batch sizes.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from veilflow._core import check
+from veilflow._core.keys import Secret
+from veilflow.engine.checkpoint import Checkpoint
+from veilflow.engine.memory import choose_chunk
+from veilflow.engine.observed import LossFn
+from veilflow.engine.plan import TrainingPlan
+from veilflow.engine.step import PURPOSES, PublicLossFn, State, Step
+from veilflow.privacy.events import ApproximateDP, Event
+from veilflow.privacy.guarantees import Released, Sensitive
+from veilflow.privacy.noise_source import Grid, closeness, draw, hardened_grid
+
+Monitor = Callable[[int], None]
+"""Called between blocks with the number of steps done; sees nothing else."""
+
+_BLOCK = 256
+"""Steps whose keys travel to the device together."""
+_BLOCK_SECONDS = 1.0
+_NOISE_BYTES = 64 * 2**20
+
+
+def train(
+    plan: TrainingPlan,
+    loss_fn: LossFn,
+    model: Any,
+    records: Sensitive[PyTree],
+    *,
+    secret: Secret,
+    public_loss_fn: PublicLossFn | None = None,
+    chunk_size: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    monitor: Monitor | None = None,
+) -> Released[Any]:
+    """Train `model` on `records` as `plan` says.
+
+    Guarantee:
+        The returned parameters, and every intermediate one, are `plan.event` for add/remove of one
+        record, given that the noise is what it claims to be; see docs/limitations.md. Resuming from a
+        checkpoint replays the same randomness on the same records and spends nothing more.
+
+    Args:
+        plan: Every public number of the run.
+        loss_fn: Loss of one record, `loss_fn(model, record, key)`.
+        model: Any pytree; its inexact arrays are trained.
+        records: Arrays with the record as first axis. At least one record.
+        secret: Source of all randomness of the run.
+        public_loss_fn: A term of the loss without records, added after the noise.
+        chunk_size: Records handled at once; changes speed and memory only. None picks one.
+        checkpoint: Where to leave the state from time to time, and to resume from.
+        monitor: Told the number of steps done, between blocks.
+
+    Returns:
+        The released model.
+
+    Raises:
+        ValueError: Records are empty or of unequal length.
+        PrivacyError: The checkpoint belongs to another plan or other records.
+    """
+    trainable, fixed = eqx.partition(model, eqx.is_inexact_array)
+    data = jax.tree.map(jnp.asarray, records.open())
+    lengths = {leaf.shape[0] for leaf in jax.tree.leaves(data)}
+    if len(lengths) != 1 or 0 in lengths:
+        raise ValueError("records must be arrays of one common, positive length.")
+    if chunk_size is None:
+        chunk_size = choose_chunk(model, plan)
+    check.count(chunk_size=chunk_size)
+
+    step, block = Step(plan, loss_fn, public_loss_fn, fixed, chunk_size), _BLOCK
+    if plan.hardened:
+        step = eqx.tree_at(lambda s: s.grid, step, grid_of(plan, model), is_leaf=_is_none)
+        block = max(1, min(_BLOCK, _NOISE_BYTES // (4 * step.grid.num_coordinates)))
+
+    # a copy, because the first block takes its buffers over and the caller keeps its model
+    state = step.init(jax.tree.map(jnp.array, trainable))
+    done = 0
+    if checkpoint is not None:
+        state, done = checkpoint.restore(state, plan=plan, records=data, secret=secret)
+    if monitor is not None:
+        monitor(done)
+
+    run = jax.jit(partial(_run_block, step), donate_argnums=0)
+    pace, saved = 1, time.monotonic()
+    while done < plan.steps:
+        count = min(pace, block, plan.steps - done)
+        keys, noise = _keys(secret, done, count, block), _noise(step.grid, count, block)
+        started = time.monotonic()
+        state = jax.block_until_ready(run(state, data, keys, noise, count))
+        elapsed = time.monotonic() - started
+        # the first call compiles, which says nothing about the pace of the next
+        pace = 8 if pace == 1 else max(2, min(2 * count, int(count * _BLOCK_SECONDS / elapsed)))
+        done += count
+        if monitor is not None:
+            monitor(done)
+        last = done == plan.steps
+        if checkpoint is not None and (last or time.monotonic() - saved > checkpoint.seconds):
+            checkpoint.save(state, done, plan=plan, secret=secret)
+            saved = time.monotonic()
+    final = state.trainable if state.average is None else state.average
+    return Released(eqx.combine(final, fixed), plan.event)
+
+
+def grid_of(plan: TrainingPlan, model: Any) -> Grid:
+    """The integer grid a hardened run of `plan` releases its sums on."""
+    extra = len(jax.tree.leaves(plan.clipping.init()))  # one count beside the gradient, if adaptive
+    size = sum(x.size for x in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
+    return hardened_grid(
+        plan.clipping.sensitivity,
+        noise_multiplier=plan.noise_multiplier,
+        num_coordinates=size + extra,
+    )
+
+
+def hardened_slack(model: Any, *, steps: int, epsilon: float) -> Event:
+    """What a hardened run owes because its noise is only almost a rounded Gaussian.
+
+    Args:
+        model: The model to be trained.
+        steps: Steps of the run.
+        epsilon: The epsilon the whole ledger is held to.
+    """
+    size = 1 + sum(x.size for x in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
+    distance = closeness(steps * size)
+    return ApproximateDP(0.0, min((1 + math.exp(min(epsilon, 500.0))) * distance, 0.5))
+
+
+def _run_block(
+    step: Step, state: State, records: PyTree, words: Array, noise: Array | None, count: Array
+) -> State:
+    def body(i: Array, state: State) -> State:
+        return step(state, records, words[i], None if noise is None else noise[i])
+
+    return jax.lax.fori_loop(0, count, body, state)
+
+
+def _keys(secret: Secret, first: int, count: int, block: int) -> np.ndarray:
+    """Raw keys of `count` steps, padded to a block so that one compiled program serves all."""
+    words = np.zeros((block, len(PURPOSES), 2), np.uint32)
+    for i, purpose in enumerate(PURPOSES):
+        words[:count, i] = secret.words(purpose, first, count)
+    return words
+
+
+def _noise(grid: Grid | None, count: int, block: int) -> np.ndarray | None:
+    if grid is None:
+        return None
+    noise = np.zeros((block, grid.num_coordinates), np.int32)
+    noise[:count] = draw((count, grid.num_coordinates), grid=grid)
+    return noise
+
+
+def _is_none(node: Any) -> bool:
+    return node is None

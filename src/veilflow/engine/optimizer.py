@@ -1,0 +1,59 @@
+"""Optimizers as plain settings: what a plan can write down and an auditor can read.
+
+All of these act on released gradients, so they cost nothing. Schedules count steps and see no data.
+"""
+
+from dataclasses import dataclass
+
+import optax
+
+from veilflow._core import check
+
+_OPTIMIZERS = {
+    "sgd": lambda rate, momentum: optax.sgd(rate, momentum=momentum or None),
+    "adam": lambda rate, momentum: optax.adam(rate, b1=momentum),
+    "rmsprop": lambda rate, momentum: optax.rmsprop(rate, momentum=momentum or None),
+    "adabelief": lambda rate, momentum: optax.adabelief(rate, b1=momentum),
+}
+_DEFAULT_MOMENTUM = {"sgd": 0.0, "adam": 0.9, "rmsprop": 0.0, "adabelief": 0.9}
+_SCHEDULES = ("constant", "cosine", "linear")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimizer:
+    """An optimizer by name, its learning rate and how the rate goes over the steps."""
+
+    name: str = "adam"
+    learning_rate: float = 1e-3
+    schedule: str = "cosine"
+    warmup: float = 0.0
+    """The part of all steps over which the rate rises from zero."""
+    momentum: float | None = None
+    """Decay of the running mean of gradients; None for the optimizer's usual value."""
+
+    def __post_init__(self) -> None:
+        check.one_of(tuple(_OPTIMIZERS), optimizer=self.name)
+        check.one_of(_SCHEDULES, schedule=self.schedule)
+        check.positive(learning_rate=self.learning_rate)
+        for name, value in {"warmup": self.warmup, "momentum": self.momentum or 0.0}.items():
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, got {value}.")
+
+    def build(self, steps: int) -> optax.GradientTransformation:
+        """The optax transformation for a run of `steps` steps."""
+        momentum = _DEFAULT_MOMENTUM[self.name] if self.momentum is None else self.momentum
+        return _OPTIMIZERS[self.name](self.rate(steps), momentum)
+
+    def rate(self, steps: int) -> optax.Schedule:
+        """The learning rate as a function of the step."""
+        rising = round(self.warmup * steps)
+        rest = max(steps - rising, 1)
+        after = {
+            "constant": optax.constant_schedule(self.learning_rate),
+            "cosine": optax.cosine_decay_schedule(self.learning_rate, rest),
+            "linear": optax.linear_schedule(self.learning_rate, 0.0, rest),
+        }[self.schedule]
+        if not rising:
+            return after
+        before = optax.linear_schedule(0.0, self.learning_rate, rising)
+        return optax.join_schedules([before, after], [rising])

@@ -1,0 +1,77 @@
+"""The training plan: every public number of a run, and the event those numbers imply.
+
+Sampling, clipping, noise and accounting are read from this one frozen object, so they cannot
+disagree. All fields are public facts; records, and how many there are, never enter.
+"""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from veilflow._core import check
+from veilflow.engine import sampling
+from veilflow.engine.clipping import AbstractClipping
+from veilflow.engine.optimizer import Optimizer
+from veilflow.privacy.events import Event, Gaussian, NonPrivate, PoissonSampled, Repeated
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPlan:
+    """What a private run will do.
+
+    Guarantee:
+        A run of this plan is `plan.event` for add/remove of one record: `steps` releases of a sum
+        in which one record's share is at most `clipping.sensitivity`, each over a Poisson sample,
+        with independent Gaussian noise of `noise_multiplier` times that sensitivity.
+    """
+
+    clipping: AbstractClipping
+    noise_multiplier: float
+    """Noise over sensitivity. 0 only together with `private=False`."""
+    sampling_rate: float
+    expected_batch_size: float
+    """The public divisor: rate times a declared or released number of records."""
+    steps: int
+    optimizer: Optimizer = field(default_factory=Optimizer)
+    ema_decay: float | None = None
+    """Decay of the running average of parameters that is returned; None returns the last ones."""
+    hardened: bool = False
+    """Noise from operating-system entropy on an integer grid, safe against floating-point attacks."""
+    private: bool = True
+    """False runs without noise; the ledger then says so and epsilon is infinite."""
+
+    def __post_init__(self) -> None:
+        hint = "For a run without privacy set private=False, which the ledger records as such."
+        if self.private:
+            check.positive(noise_multiplier=self.noise_multiplier, hint=hint)
+        elif self.noise_multiplier != 0:
+            raise ValueError(
+                f"a run without privacy adds no noise, got noise_multiplier={self.noise_multiplier}."
+            )
+        sampling.threshold(self.sampling_rate)
+        check.positive(expected_batch_size=self.expected_batch_size)
+        check.count(steps=self.steps)
+        if self.ema_decay is not None:
+            check.fraction(ema_decay=self.ema_decay)
+        if self.hardened and not self.private:
+            raise ValueError("hardened noise needs a private run: there is no noise to harden.")
+
+    @property
+    def event(self) -> Event:
+        """What the whole run costs."""
+        return self.event_after(self.steps)
+
+    def event_after(self, steps: int) -> Event:
+        """What the first `steps` steps cost."""
+        if not self.private:
+            return NonPrivate()
+        one = PoissonSampled(self.sampling_rate, Gaussian(self.noise_multiplier))
+        return Repeated(steps, one)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as plain JSON values."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        clipping = {f.name: getattr(self.clipping, f.name) for f in dataclasses.fields(self.clipping)}
+        plain["clipping"] = {"kind": type(self.clipping).__name__, **clipping}
+        plain["optimizer"] = dataclasses.asdict(self.optimizer)
+        return plain

@@ -1,0 +1,50 @@
+"""Poisson sampling: each record enters each batch independently, with a public probability.
+
+The draw happens on the device, against raw 32-bit words: a record is in when its word is below
+floor(rate 2^32). The probability is thus a known fraction, never above the rate that is accounted
+for, and exact: no float enters. How many records were drawn is private and stays on the device; they
+are handed out in chunks of a fixed size, as many as it takes, so no batch ever overflows.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Key
+
+from veilflow._core import check
+
+_WORDS = 2**32
+
+
+def threshold(sampling_rate: float) -> int:
+    """The number of 32-bit words, out of 2^32, that let a record in."""
+    check.rate(sampling_rate=sampling_rate)
+    words = int(sampling_rate * _WORDS)
+    if words == 0:
+        raise ValueError(
+            f"sampling_rate {sampling_rate} is below 2^-32: no record would ever be drawn. "
+            "Use a larger rate with more noise."
+        )
+    return words
+
+
+def draw(key: Key[Array, ""], num_records: int, sampling_rate: float) -> Bool[Array, " records"]:
+    """Which records are in this batch."""
+    words = threshold(sampling_rate)
+    if words == _WORDS:
+        return jnp.ones(num_records, bool)
+    return jax.random.bits(key, (num_records,), jnp.uint32) < jnp.uint32(words)
+
+
+def places(drawn: Bool[Array, " records"]) -> Int[Array, " records"]:
+    """Running count of the drawn records; its last entry is their number."""
+    return jnp.cumsum(drawn, dtype=jnp.int32)
+
+
+def chunk(
+    running: Int[Array, " records"], start: Int[Array, ""], size: int
+) -> tuple[Int[Array, " size"], Bool[Array, " size"]]:
+    """Positions of drawn records number `start` to `start + size`, and which of those exist."""
+    wanted = start + 1 + jnp.arange(size, dtype=jnp.int32)
+    positions = jnp.searchsorted(running, wanted, side="left")
+    exist = wanted <= running[-1]
+    return jnp.where(exist, positions, 0), exist

@@ -1,0 +1,136 @@
+"""One private step: draw, clip, add noise, move. All of it compiled, none of it on the host."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Int, Key, PyTree
+
+from veilflow._core import keys
+from veilflow.engine import sampling
+from veilflow.engine.observed import LossFn, observe_gradients
+from veilflow.engine.plan import TrainingPlan
+from veilflow.privacy.events import NonPrivate
+from veilflow.privacy.guarantees import ClippedSum, Released
+from veilflow.privacy.mechanisms.gaussian import gaussian, hardened_gaussian
+from veilflow.privacy.noise_source import Grid
+from veilflow.privacy.unit import Adjacency
+
+PublicLossFn = Callable[[Any], Array]
+"""loss(model) without records: weight penalties, log-determinants of linear maps."""
+
+PURPOSES = ("draw", "loss", "noise")
+"""What each step needs a key for."""
+
+
+class State(eqx.Module):
+    """Everything that changes from step to step; released values only."""
+
+    trainable: PyTree
+    optimizer: PyTree
+    clipping: PyTree
+    average: PyTree
+    step: Int[Array, ""]
+
+
+class Step(eqx.Module):
+    """The step of one plan, as a pure function of state, records and raw keys."""
+
+    plan: TrainingPlan = eqx.field(static=True)
+    loss_fn: LossFn = eqx.field(static=True)
+    public_loss_fn: PublicLossFn | None = eqx.field(static=True)
+    fixed: PyTree
+    """The part of the model that is not trained."""
+    chunk_size: int = eqx.field(static=True)
+    grid: Grid | None = eqx.field(static=True, default=None)
+
+    def init(self, trainable: PyTree) -> State:
+        """The state before the first step."""
+        optimizer = self.plan.optimizer.build(self.plan.steps).init(trainable)
+        average = None if self.plan.ema_decay is None else jax.tree.map(jnp.array, trainable)
+        start = jnp.zeros((), jnp.int32)
+        return State(trainable, optimizer, self.plan.clipping.init(), average, start)
+
+    def __call__(
+        self, state: State, records: PyTree, words: Array, grid_noise: Array | None
+    ) -> State:
+        """The next state; `words` holds one raw key for each of `PURPOSES`."""
+        draw_key, loss_key, noise_key = (keys.wrap(words[i]) for i in range(len(PURPOSES)))
+        num_records = jax.tree.leaves(records)[0].shape[0]
+        drawn = sampling.draw(draw_key, num_records, self.plan.sampling_rate)
+        total = self.clipped_sum(state.trainable, state.clipping, records, drawn, loss_key)
+        released = self._release(total, noise_key, grid_noise)
+        return self._move(state, released)
+
+    def clipped_sum(
+        self,
+        trainable: PyTree,
+        clip_state: PyTree,
+        records: PyTree,
+        drawn: Bool[Array, " records"],
+        key: Key[Array, ""],
+    ) -> ClippedSum:
+        """The sum of the drawn records' clipped gradients, made chunk by chunk."""
+        model = eqx.combine(trainable, self.fixed)
+        running = sampling.places(drawn)
+
+        def of_chunk(index: Int[Array, ""]) -> PyTree:
+            loss_key, clip_key = jax.random.split(jax.random.fold_in(key, index))
+            positions, exist = sampling.chunk(running, index * self.chunk_size, self.chunk_size)
+            rows = jax.tree.map(lambda x: x[positions], records)
+            observed = observe_gradients(self.loss_fn, model, rows, exist, loss_key)
+            return self.plan.clipping.clip(observed, clip_state, clip_key)
+
+        shapes = jax.eval_shape(of_chunk, jax.ShapeDtypeStruct((), jnp.int32))
+        zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+
+        def add(carry: tuple[Array, PyTree]) -> tuple[Array, PyTree]:
+            index, total = carry
+            return index + 1, jax.tree.map(jnp.add, total, of_chunk(index))
+
+        # The trip count depends on how many were drawn: no batch is ever cut short. It shows in the
+        # running time, which docs/limitations.md lists.
+        more = lambda carry: carry[0] * self.chunk_size < running[-1]  # noqa: E731
+        _, total = jax.lax.while_loop(more, add, (jnp.zeros((), jnp.int32), zero))
+        return ClippedSum(total, self.plan.clipping.sensitivity)
+
+    def _release(
+        self, query: ClippedSum, key: Key[Array, ""], grid_noise: Array | None
+    ) -> Released[PyTree]:
+        if not self.plan.private:
+            return Released(query.total, NonPrivate())
+        if self.grid is not None:
+            return hardened_gaussian(query, grid=self.grid, noise=grid_noise)
+        return gaussian(
+            query,
+            noise_multiplier=self.plan.noise_multiplier,
+            adjacency=Adjacency.ADD_REMOVE,
+            key=key,
+        )
+
+    def _move(self, state: State, released: Released[PyTree]) -> State:
+        """Post-processing: what optimizers do with a released sum is free."""
+        size = self.plan.expected_batch_size
+        total, clip_state = self.plan.clipping.gradient(released.value, state.clipping, size)
+        gradient = jax.tree.map(lambda g: g / size, total)
+        if self.public_loss_fn is not None:
+            public = eqx.filter_grad(
+                lambda t: self.public_loss_fn(eqx.combine(t, self.fixed))  # type: ignore[misc]
+            )(state.trainable)
+            gradient = jax.tree.map(jnp.add, gradient, public)
+        # a public term that overflows must not turn every parameter into NaN
+        gradient = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), g, 0), gradient)
+        updates, optimizer = self.plan.optimizer.build(self.plan.steps).update(
+            gradient, state.optimizer, state.trainable
+        )
+        trainable = optax.apply_updates(state.trainable, updates)
+        average = state.average
+        if self.plan.ema_decay is not None:
+            # early averages must not remember the random start
+            t = state.step.astype(jnp.float32)
+            decay = jnp.minimum(self.plan.ema_decay, (1 + t) / (10 + t))
+            average = jax.tree.map(lambda m, p: decay * m + (1 - decay) * p, average, trainable)
+        return State(trainable, optimizer, clip_state, average, state.step + 1)

@@ -1,0 +1,70 @@
+"""What every bijection promises: two directions, and a log-determinant in two parts.
+
+Forward is base to data, inverse is data to base, always. Training goes inverse: it evaluates the
+density of a record. Part of the inverse log-determinant may depend on parameters only (the scales
+of an ActNorm do not look at the record). No record moves that part, so its gradient needs neither
+clipping nor noise and the engine adds it afterwards. A bijection states the two parts separately
+and never their sum; the sum is formed here, once, so the parts cannot disagree with the whole.
+"""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from veilflow._core.errors import PrivacyError
+from veilflow.nn.tap import is_layer
+
+
+class AbstractBijection(eqx.Module):
+    """An invertible map of one example of `dim` numbers; `jax.vmap` makes it a map of batches.
+
+    To write one: keep every trained number in a layer of `veilflow.nn`, and call each layer exactly
+    once in `inverse_and_private_log_det`: the layer's tap sits in the call. Constants are static
+    fields, because an array leaf is a parameter and the engine would train it.
+    """
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """How many numbers an example has."""
+
+    @abstractmethod
+    def forward_and_log_det(
+        self, z: Float[Array, " dim"]
+    ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
+        """Base to data, with the log absolute determinant of this direction."""
+
+    @abstractmethod
+    def inverse_and_private_log_det(
+        self, x: Float[Array, " dim"]
+    ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
+        """Data to base, with the terms of the log-determinant that the record enters."""
+
+    def public_log_det(self) -> Float[Array, ""]:
+        """The other terms of the inverse log-determinant: parameters only, no record."""
+        return jnp.zeros(())
+
+    def inverse_and_log_det(
+        self, x: Float[Array, " dim"]
+    ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
+        """Data to base, with the whole log absolute determinant of this direction."""
+        z, private = self.inverse_and_private_log_det(x)
+        return z, private + self.public_log_det()
+
+
+def refuse_taps(bijection: AbstractBijection) -> None:
+    """Raise if taps are laid into layers that are about to be used in the forward direction.
+
+    There a layer may run several times on one record, or its parameters be read beside the call. A
+    tap would then report a gradient that is not the record's, and the clip would not hold.
+    """
+    layers = [node for node in jax.tree.leaves(bijection, is_leaf=is_layer) if is_layer(node)]
+    if any(layer.tap is not None for layer in layers):
+        raise PrivacyError(
+            f"the forward direction of {type(bijection).__name__} cannot be clipped through taps: "
+            "they are exact from data to base only. Take the gradient of each record by itself "
+            "(jax.vmap of jax.grad), or train the bijection without Invert."
+        )

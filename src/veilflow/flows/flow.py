@@ -1,0 +1,55 @@
+"""A flow: a base distribution seen through a bijection."""
+
+import equinox as eqx
+from jaxtyping import Array, Float, Key
+
+from veilflow.flows.base import AbstractBase
+from veilflow.flows.bijection import AbstractBijection
+
+
+class Flow(eqx.Module):
+    """The distribution of `bijection.forward(z)` for `z` drawn from `base`.
+
+    Every method is about one example; `jax.vmap` makes it one about batches. Nothing here is
+    private: training the parameters on records is the engine's work.
+    """
+
+    base: AbstractBase
+    bijection: AbstractBijection
+
+    def __check_init__(self):
+        if self.base.dim != self.bijection.dim:
+            raise ValueError(
+                f"base has {self.base.dim} dimensions, bijection {self.bijection.dim}. "
+                "Give both the same."
+            )
+
+    @property
+    def dim(self) -> int:
+        """How many numbers an example has."""
+        return self.base.dim
+
+    def log_prob(self, x: Float[Array, " dim"]) -> Float[Array, ""]:
+        """The natural log of the density at one example."""
+        return self.private_log_prob(x) + self.public_log_prob()
+
+    def private_log_prob(self, x: Float[Array, " dim"]) -> Float[Array, ""]:
+        """The terms of `log_prob` that the record enters: their gradient is clipped and noised."""
+        z, log_det = self.bijection.inverse_and_private_log_det(x)
+        return self.base.log_prob(z) + log_det
+
+    def public_log_prob(self) -> Float[Array, ""]:
+        """The other terms: parameters only, so their gradient is added after the noise."""
+        return self.bijection.public_log_det()
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, " dim"]:
+        """One example; the key is spent."""
+        return self.bijection.forward_and_log_det(self.base.sample(key))[0]
+
+    def sample_and_log_prob(
+        self, key: Key[Array, ""]
+    ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
+        """One example and the natural log of its density, without going back; the key is spent."""
+        z = self.base.sample(key)
+        x, log_det = self.bijection.forward_and_log_det(z)
+        return x, self.base.log_prob(z) - log_det

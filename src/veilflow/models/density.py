@@ -1,0 +1,270 @@
+"""DP-NF: a private density over rows of numbers, by a masked autoregressive flow.
+
+After Waites and Cummings, "Differentially private normalizing flows for privacy-preserving density
+estimation" (2021), made sound: Poisson sampling, add/remove adjacency, a public divisor, declared
+bounds instead of scaling by the data, a fixed number of steps, and the PLD accountant.
+"""
+
+import os
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from veilflow._core import check
+from veilflow._core.errors import PrivacyError
+from veilflow._core.keys import Secret
+from veilflow.engine import Checkpoint, Flat, Optimizer, TrainingPlan, progress_bar, train
+from veilflow.engine.loop import hardened_slack
+from veilflow.flows import Flow, maf
+from veilflow.models.domain import Ball, Box, Domain
+from veilflow.models.fitted_density import FittedDensityFlow
+from veilflow.privacy import calibration
+from veilflow.privacy.budget import Budget
+from veilflow.privacy.guarantees import Sensitive
+from veilflow.privacy.ledger import Ledger
+from veilflow.privacy.mechanisms import count_records
+from veilflow.tabular.io import read_rows
+
+_COUNT_SHARE = 0.02
+"""Part of epsilon that each paid count takes."""
+
+SEED_ASSUMPTION = "the seed was chosen by the user"
+FLOAT_ASSUMPTION = "noise drawn in float32 counts as exact"
+SUM_ASSUMPTION = "rounding in the float32 sum of gradients is neglected"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DensityFlow:
+    """A density model to be fitted privately to rows of numbers.
+
+    Guarantee:
+        Everything `fit` returns is (epsilon, delta)-differentially private as `budget` says, for
+        adding or removing one row, by the PLD accountant. Bounds, and the number of records if
+        given, count as declared public facts; nothing else is read from the rows without being paid.
+
+    Args:
+        budget: What the whole fit may spend.
+        bounds: `(low, high)`, numbers or one per column, from knowledge of the domain and not from
+            the rows. Rows outside are clamped.
+        row_norm: Instead of bounds: the largest Euclidean norm of a row.
+        num_records: How many records there are, if that may be known. Otherwise a private count is
+            paid for with 2 % of epsilon.
+        steps: Noisy steps.
+        batch_size: Expected records in a step; None picks one from the number of records.
+        clip_norm: Bound on one record's gradient.
+        learning_rate: Of Adam, with cosine decay.
+        blocks: Blocks of the flow.
+        hidden: Sizes of the hidden layers in each block's masked network.
+        ema_decay: Decay of the parameter average that is returned.
+        count_clamped: Also release, for 2 % of epsilon, how many rows lay outside the bounds.
+        hardened: Noise from operating-system entropy on an integer grid.
+        seed: For repeatable research. The guarantee then says that the seed was chosen.
+
+    Example:
+        >>> import numpy as np, veilflow as vf
+        >>> rows = np.random.default_rng(0).uniform(size=(1000, 2))
+        >>> estimator = vf.DensityFlow(budget=vf.Budget(epsilon=1.0, delta=1e-6), bounds=(0, 1))
+        >>> model = estimator.fit(rows)  # doctest: +SKIP
+    """
+
+    budget: Budget
+    bounds: Any = None
+    row_norm: float | None = None
+    num_records: int | None = None
+    steps: int = 2000
+    batch_size: int | None = None
+    clip_norm: float = 3.0
+    learning_rate: float = 3e-3
+    blocks: int = 5
+    hidden: tuple[int, ...] = (100, 100)
+    ema_decay: float | None = 0.99
+    count_clamped: bool = False
+    hardened: bool = False
+    seed: int | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.budget, Budget):
+            raise TypeError(
+                f"budget must be a Budget, got {type(self.budget).__name__}. "
+                "Write budget=vf.Budget(epsilon=1.0, delta=1e-6)."
+            )
+        if self.budget.delta == 0:
+            raise ValueError("delta must be positive: Gaussian noise has no guarantee at delta=0.")
+        self._domain()
+        for name in ("steps", "blocks"):
+            check.count(**{name: getattr(self, name)})
+        for name in ("num_records", "batch_size"):
+            if getattr(self, name) is not None:
+                check.count(**{name: getattr(self, name)})
+        check.positive(clip_norm=self.clip_norm, learning_rate=self.learning_rate)
+        if self.ema_decay is not None:
+            check.fraction(ema_decay=self.ema_decay)
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        for size in self.hidden:
+            check.count(hidden=size)
+
+    def fit(
+        self,
+        rows: Any,
+        *,
+        progress: bool = True,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> FittedDensityFlow:
+        """Fit the density. A second call is a second spend.
+
+        Args:
+            rows: A two-dimensional array, a frame, or the path of a CSV, Parquet, Arrow or NumPy
+                file. Every cell a finite number.
+            progress: Show a progress bar on standard error.
+            checkpoint: A file to leave the run's state in. If it is there already, the run it
+                belongs to goes on, with the same noise and without new spending. Keep it secret; it
+                is removed when the fit is done.
+
+        Returns:
+            The fitted model, which may be published.
+
+        Raises:
+            BudgetError: The settings cost more than the budget. Nothing was spent.
+            ValueError: Rows are not a table of finite numbers or do not fit the bounds.
+            PrivacyError: The checkpoint belongs to other rows or settings.
+        """
+        table = read_rows(rows)
+        domain, columns = self._domain(), table.columns
+        if 0 in table.values.shape:
+            raise ValueError("rows must have at least one record and one column.")
+        domain.check_dim(table.values.shape[1])
+        sensitive = Sensitive(table.values, description=f"{table.values.shape[1]} columns")
+
+        file = None if checkpoint is None else Checkpoint(checkpoint)
+        saved = None if file is None else file.read()
+        if saved is None:
+            secret = Secret.from_seed(self.seed)
+            ledger, facts = self._count(sensitive, domain)
+            if file is not None:
+                settings = self._fingerprint()
+                file.begin(secret, {"ledger": ledger.to_json(), "facts": facts, "for": settings})
+        else:
+            if saved.context["for"] != self._fingerprint():
+                raise PrivacyError(
+                    "the checkpoint belongs to other settings. Going on would reuse its noise. "
+                    "Use the settings of the interrupted run, or another checkpoint path."
+                )
+            secret = saved.secret
+            ledger, facts = Ledger.from_json(saved.context["ledger"]), saved.context["facts"]
+
+        dim = table.values.shape[1]
+        flow = self._flow(dim, secret)
+        if self.hardened:
+            slack = hardened_slack(flow, steps=self.steps, epsilon=self.budget.epsilon)
+            ledger = ledger.spend(slack, purpose="distance of grid noise from Gaussian")
+        plan = self._plan(facts["num_records"], ledger)
+        self.budget.check(ledger, plan.event, purpose="training")
+        coordinates = sensitive.map(lambda x: np.float32(domain.encode(domain.clamp(x))))
+        with progress_bar(
+            plan,
+            ledger,
+            delta=self.budget.delta,
+            total_epsilon=self.budget.epsilon,
+            show=progress,
+        ) as monitor:
+            trained = train(
+                plan,
+                _loss,
+                flow,
+                coordinates,
+                secret=secret,
+                public_loss_fn=_public_loss,
+                checkpoint=file,
+                monitor=monitor,
+            )
+        ledger = ledger.spend(trained.event, purpose="training")
+        ledger = ledger.assuming(SUM_ASSUMPTION if self.hardened else FLOAT_ASSUMPTION)
+        if secret.chosen:
+            ledger = ledger.assuming(SEED_ASSUMPTION)
+        model = FittedDensityFlow(
+            flow=trained.value,
+            domain=domain,
+            columns=columns,
+            ledger=ledger,
+            guarantee=ledger.guarantee(delta=self.budget.delta),
+            settings={
+                "dim": dim,
+                "blocks": self.blocks,
+                "hidden": list(self.hidden),
+                "plan": plan.to_json(),
+                "facts": facts,
+            },
+        )
+        if not np.isfinite(model.log_prob(model.sample(64))).all():
+            # looks at the model's own samples only, so it tells nothing about the rows
+            warnings.warn(
+                "training diverged: the density is not finite at the model's own samples. "
+                "Lower learning_rate or raise batch_size; a new fit is a new spend.",
+                stacklevel=2,
+            )
+        if file is not None:
+            file.delete()
+        return model
+
+    def _domain(self) -> Domain:
+        if (self.bounds is None) == (self.row_norm is None):
+            given = "neither" if self.bounds is None else "both"
+            raise ValueError(
+                f"declare bounds=(low, high) or row_norm=..., got {given}. They come from knowledge "
+                "of the domain and are never read from the rows."
+            )
+        return Ball(float(self.row_norm)) if self.bounds is None else Box.declared(self.bounds)  # type: ignore[arg-type]
+
+    def _count(self, rows: Sensitive[Any], domain: Domain) -> tuple[Ledger, dict[str, Any]]:
+        """Facts about the rows that are needed or asked for: declared, or paid for."""
+        ledger, share = Ledger(), _COUNT_SHARE * self.budget.epsilon
+        facts: dict[str, Any] = {"num_records": self.num_records, "declared": []}
+        if self.num_records is not None:
+            facts["declared"].append("num_records")
+        else:
+            count = count_records(rows, epsilon=share)
+            ledger = ledger.spend(count.event, purpose="number of records")
+            facts["num_records"] = max(1, int(count.value))
+        if self.count_clamped:
+            outside = rows.map(lambda x: x[domain.outside(x)], description="rows outside the bounds")
+            count = count_records(outside, epsilon=share)
+            ledger = ledger.spend(count.event, purpose="number of rows outside the bounds")
+            facts["clamped_rows"] = max(0, int(count.value))
+        self.budget.warn_if_weak(facts["num_records"])
+        return ledger, facts
+
+    def _plan(self, num_records: int, ledger: Ledger) -> TrainingPlan:
+        batch_size = self.batch_size or max(64, min(1024, num_records // 20))
+        rate = min(1.0, batch_size / num_records)
+        noise = calibration.noise_multiplier(
+            self.budget, sampling_rate=rate, steps=self.steps, ledger=ledger
+        )
+        return TrainingPlan(
+            clipping=Flat(self.clip_norm),
+            noise_multiplier=noise,
+            sampling_rate=rate,
+            expected_batch_size=rate * num_records,
+            steps=self.steps,
+            optimizer=Optimizer(learning_rate=self.learning_rate),
+            ema_decay=self.ema_decay,
+            hardened=self.hardened,
+        )
+
+    def _flow(self, dim: int, secret: Secret) -> Flow:
+        key = secret.key("weights")
+        return maf(dim, key=key, blocks=self.blocks, hidden=self.hidden)
+
+    def _fingerprint(self) -> str:
+        return repr(self)
+
+
+def _loss(flow: Flow, row: Float[jax.Array, " dim"], key: Any) -> Float[jax.Array, ""]:
+    return -flow.private_log_prob(row)
+
+
+def _public_loss(flow: Flow) -> Float[jax.Array, ""]:
+    return -flow.public_log_prob()

@@ -1,0 +1,48 @@
+"""Which class reads which file: a fixed table, so that a file can never name code to import."""
+
+import importlib
+import os
+from typing import Any
+
+from veilflow._core.errors import ArtifactError
+from veilflow.models import artifact as artifacts
+from veilflow.models.artifact import Artifact
+
+# name in the manifest -> (module, class); the class has a classmethod from_artifact(artifact)
+_MODELS: dict[str, tuple[str, str]] = {
+    "DensityFlow": ("veilflow.models.fitted_density", "FittedDensityFlow"),
+}
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load a fitted model from a `*.veil` file. Runs no code from the file.
+
+    Args:
+        path: A file that `save` wrote.
+
+    Returns:
+        The fitted model, of the class the file names.
+
+    Raises:
+        ArtifactError: If the file is damaged, foreign, or of a model this version does not know.
+        OSError: If there is no such file, or it may not be read.
+    """
+    return from_artifact(artifacts.read(path))
+
+
+def from_artifact(artifact: Artifact) -> Any:
+    """The fitted model that an artifact describes."""
+    if artifact.model not in _MODELS:
+        raise ArtifactError(
+            f"the file holds a model of class {artifact.model[:40]!r}; known: "
+            f"{', '.join(sorted(_MODELS))}. It may come from a newer version of veilflow."
+        )
+    module, name = _MODELS[artifact.model]
+    cls = getattr(importlib.import_module(module), name)
+    try:
+        return cls.from_artifact(artifact)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise ArtifactError(
+            f"the settings and arrays in the file do not make a {artifact.model}: "
+            f"{type(error).__name__}. Copy the file again from its source, or fit and save again."
+        ) from error

@@ -1,0 +1,44 @@
+"""Accountants: from events to epsilon. `get("pld")` is the default and tight."""
+
+from veilflow._core import check
+from veilflow.privacy.accounting.accountant import AbstractAccountant, Answer
+from veilflow.privacy.accounting.basic import BasicAccountant
+from veilflow.privacy.accounting.gdp import GDPAccountant
+from veilflow.privacy.accounting.pld import PLDAccountant
+from veilflow.privacy.accounting.pure import PureAccountant
+from veilflow.privacy.accounting.rdp import RDPAccountant
+from veilflow.privacy.accounting.zcdp import ZCDPAccountant
+
+__all__ = [
+    "NAMES",
+    "AbstractAccountant",
+    "Answer",
+    "BasicAccountant",
+    "GDPAccountant",
+    "PLDAccountant",
+    "PureAccountant",
+    "RDPAccountant",
+    "ZCDPAccountant",
+    "get",
+]
+
+_ACCOUNTANTS: dict[str, AbstractAccountant] = {
+    accountant.name: accountant
+    for accountant in (
+        PLDAccountant(),
+        RDPAccountant(),
+        ZCDPAccountant(),
+        GDPAccountant(),
+        PureAccountant(),
+        BasicAccountant(),
+    )
+}
+
+NAMES: tuple[str, ...] = tuple(_ACCOUNTANTS)
+"""The words `get` knows."""
+
+
+def get(name: str) -> AbstractAccountant:
+    """The accountant of that name: pld, rdp, zcdp, gdp, pure or basic."""
+    check.one_of(NAMES, accountant=name)
+    return _ACCOUNTANTS[name]

@@ -1,0 +1,231 @@
+"""What every accountant does: from events to epsilon or delta, or a clear refusal."""
+
+import abc
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from veilflow._core import check
+from veilflow._core.errors import PrivacyError
+from veilflow.privacy import events as ev
+from veilflow.privacy.events import Event
+from veilflow.privacy.unit import Adjacency
+
+Releases: TypeAlias = tuple[tuple[Event, int], ...]
+"""Plain events, each with how often it happened: no `Repeated` or `Together` is left."""
+
+MAX_RELEASES = 10**15
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A number, whose sums it is, and what one must believe for it."""
+
+    value: float
+    label: str
+    assumptions: tuple[str, ...] = ()
+
+
+class AbstractAccountant(abc.ABC):
+    """Adds events up to one epsilon or delta. Children say which plain events they can add."""
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    assumptions: ClassVar[tuple[str, ...]] = ()
+    kinds: ClassVar[tuple[type[Event], ...]]
+
+    def supports(self, event: Event, adjacency: Adjacency) -> str | None:
+        """None when `event` can be accounted for, else the reason why not."""
+        try:
+            self._checked(releases(event, adjacency))
+        except PrivacyError as error:
+            return str(error)
+        return None
+
+    def epsilon(
+        self,
+        event: Event | Iterable[Event] | None,
+        *,
+        delta: float,
+        adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    ) -> float:
+        """The epsilon proved at `delta`; infinite when there is none.
+
+        Args:
+            event: What was released; None or nothing costs 0.
+            delta: From 0 (pure releases only) to below 1.
+            adjacency: The relation the noise of the events was measured for.
+
+        Returns:
+            An upper bound of epsilon, unless `label` says approximation.
+
+        Raises:
+            PrivacyError: When an event is beyond this accountant; it names one that can.
+        """
+        return self.account(event, delta=delta, adjacency=adjacency).value
+
+    def account(
+        self, event: Event | Iterable[Event] | None, *, delta: float, adjacency: Adjacency
+    ) -> Answer:
+        """`epsilon` with the label to print beside it, which names a fallback where one was taken."""
+        if delta != 0:
+            check.fraction(delta=delta)
+        together = releases(event, adjacency)
+        if not together:
+            return Answer(0.0, self.label, self.assumptions)
+        if _non_private(together):
+            return Answer(math.inf, self.label, self.assumptions)
+        self._checked(together)
+        return self._epsilon(together, float(delta))
+
+    def delta(
+        self,
+        event: Event | Iterable[Event] | None,
+        *,
+        epsilon: float,
+        adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    ) -> float:
+        """The delta proved at `epsilon`, at most 1; the mirror image of `epsilon`."""
+        check.nonnegative(epsilon=epsilon)
+        together = releases(event, adjacency)
+        if not together:
+            return 0.0
+        if _non_private(together):
+            return 1.0
+        self._checked(together)
+        return min(1.0, self._delta(together, float(epsilon)))
+
+    @abc.abstractmethod
+    def _epsilon(self, together: Releases, delta: float) -> Answer:
+        """Epsilon of supported, private releases; `delta` may be 0."""
+
+    @abc.abstractmethod
+    def _delta(self, together: Releases, epsilon: float) -> float:
+        """Delta of supported, private releases."""
+
+    def _checked(self, together: Releases) -> None:
+        for event, _ in together:
+            if isinstance(event, ev.NonPrivate) or _is_kind(event, self.kinds):
+                continue
+            raise PrivacyError(
+                f"the {self.name!r} accountant cannot add up the event {event}. "
+                f"Use accountant={'pld'!r}, which can."
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def _is_kind(event: Event, kinds: tuple[type[Event], ...]) -> bool:
+    if isinstance(event, ev.PoissonSampled):
+        return ev.PoissonSampled in kinds
+    return isinstance(event, kinds)
+
+
+def _non_private(together: Releases) -> bool:
+    return any(isinstance(event, ev.NonPrivate) for event, _ in together)
+
+
+def releases(event: Event | Iterable[Event] | None, adjacency: Adjacency) -> Releases:
+    """All plain releases in `event`, equal ones counted together, in a canonical order.
+
+    Sampling is resolved on the way: a rate of 1 is no sampling, sampling twice multiplies the rates,
+    and (epsilon, delta) releases are amplified to log(1 + q (e^epsilon - 1)) and q delta. What stays
+    a `PoissonSampled` holds a Gaussian.
+
+    Raises:
+        PrivacyError: For a sampled event nobody here can account for.
+    """
+    if event is None:
+        return ()
+    counts: dict[Event, int] = {}
+    for item in (event,) if isinstance(event, Event) else event:
+        _collect(item, 1, adjacency, counts)
+    if sum(counts.values()) > MAX_RELEASES:
+        raise PrivacyError(f"the ledger holds more than {MAX_RELEASES:.0e} releases.")
+    return tuple(sorted(counts.items(), key=lambda item: repr(item[0])))
+
+
+def num_releases(event: Event) -> int:
+    """How many plain releases `event` stands for."""
+    if isinstance(event, ev.Repeated):
+        return event.times * num_releases(event.event)
+    if isinstance(event, ev.Together):
+        return sum(num_releases(part) for part in event.events)
+    return num_releases(event.event) if isinstance(event, ev.PoissonSampled) else 1
+
+
+def _collect(event: Event, times: int, adjacency: Adjacency, counts: dict[Event, int]) -> None:
+    if isinstance(event, ev.Repeated):
+        _collect(event.event, times * event.times, adjacency, counts)
+    elif isinstance(event, ev.Together):
+        for part in event.events:
+            _collect(part, times, adjacency, counts)
+    elif isinstance(event, Event):
+        plain = _sampled(event, adjacency) if isinstance(event, ev.PoissonSampled) else event
+        counts[plain] = counts.get(plain, 0) + times
+    else:
+        raise TypeError(f"event must be an Event, got {type(event).__name__}.")
+
+
+def _sampled(event: ev.PoissonSampled, adjacency: Adjacency) -> Event:
+    rate, inner = float(event.sampling_rate), event.event
+    while isinstance(inner, ev.PoissonSampled):
+        rate, inner = rate * inner.sampling_rate, inner.event
+    if isinstance(inner, ev.NonPrivate):
+        return inner
+    if adjacency is Adjacency.REPLACE_ONE and rate < 1:
+        raise PrivacyError(
+            f"{event} cannot be accounted for under replace-one adjacency: the noise is measured "
+            "against the distance between two records, sampling against one. Use add/remove "
+            "adjacency, or drop the sampling (sampling_rate=1)."
+        )
+    if isinstance(inner, ev.Repeated | ev.Together):
+        raise PrivacyError(
+            f"{event} releases one batch several times, which no accountant here can add up. "
+            "Sample again for each release: Repeated(times, PoissonSampled(...))."
+        )
+    if rate == 1:
+        return inner
+    if isinstance(inner, ev.Gaussian):
+        return ev.PoissonSampled(rate, inner)
+    if isinstance(inner, ev.ApproximateDP):
+        return ev.ApproximateDP(_amplified(inner.epsilon, rate), rate * inner.delta)
+    bound = pure_epsilon(inner)
+    if bound is None:
+        raise PrivacyError(
+            f"{event}: only Gaussian, Laplace, pure, exponential and approximate events gain "
+            "from sampling here. Record the inner event without it: that is sound, and dearer."
+        )
+    return ev.PureDP(_amplified(bound, rate))
+
+
+def _amplified(epsilon: float, rate: float) -> float:
+    """log(1 + rate (e^epsilon - 1)), without overflow."""
+    if epsilon < 50:
+        return math.log1p(rate * math.expm1(epsilon))
+    return epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon))
+
+
+def pure_epsilon(event: Event) -> float | None:
+    """The epsilon at delta 0 of one release, or None when it has none."""
+    if isinstance(event, ev.PureDP | ev.ExponentialMechanism):
+        return float(event.epsilon)
+    if isinstance(event, ev.Laplace):
+        return 1 / float(event.noise_multiplier)
+    return None
+
+
+def added_up(together: Releases) -> tuple[float, float]:
+    """The sums of epsilons and of deltas; an infinite epsilon when a release has none."""
+    epsilons, deltas = [], []
+    for event, count in together:
+        if isinstance(event, ev.ApproximateDP):
+            epsilons.append(count * float(event.epsilon))
+            deltas.append(count * float(event.delta))
+        else:
+            epsilon = pure_epsilon(event)
+            epsilons.append(math.inf if epsilon is None else count * epsilon)
+    # math.fsum: ten times 0.1 is 1.0, and a budget of 1.0 is kept, not missed by rounding.
+    return math.fsum(epsilons), math.fsum(deltas)

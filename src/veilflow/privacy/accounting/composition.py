@@ -1,0 +1,262 @@
+"""Composition of dominating pairs on one grid: one Fourier transform per kind of release.
+
+Losses are moved to a grid by splitting each cell's mass between its two ends so that P and Q keep
+their total ("connect the dots", Doroshenko et al. 2022). The grid curve then lies on or above the true
+one everywhere, so every answer is an upper bound. Before the transform the distribution is
+tilted towards the losses that decide the answer; rounding is then small against delta
+itself, not against 1, and a delta of 1e-30 is as safe as one of 1e-5.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.optimize import minimize_scalar
+
+from veilflow.privacy.accounting.pairs import Pair
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+Groups = Sequence[tuple[Pair, int]]
+
+_VARIANCE = 1e-3
+"""Relative growth of the variance of the loss that the coarsest grid may cause."""
+_SETTLED = 1e-3
+"""Relative change at which a grid is fine enough; what is left is a fraction of it."""
+_MIN_POINTS, _MAX_POINTS = 2**13, 2**22
+_MAX_CELLS = 2**20
+"""Most cells of one release on the grid."""
+_COARSE = 1200
+"""Nodes per release of the first look, which only chooses tilt, window and grid."""
+_LEAK = 1e-10
+"""Tilted mass that may lie beyond either end of the window."""
+_ROUNDING = 2.0**-50
+"""Relative error of a normal distribution function, with room to spare."""
+MAX_COUNT = 10**9
+"""More releases than this and rounding in the Fourier transform could matter."""
+
+
+class TooLargeError(Exception):
+    """The composition doesn't fit the grid; the message says why."""
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """One release on nodes: log masses of P, and the mass that went to infinite loss."""
+
+    losses: Array
+    log_masses: Array
+    lost: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Composed:
+    """The composed loss inside a window, as weights of the delta curve."""
+
+    losses: Array
+    weights: Array
+    floor: float
+    slack: float
+    log_scale: float
+    tilt: float
+
+    def delta(self, epsilon: float) -> float:
+        """An upper bound of delta at `epsilon`, good near the epsilon it was composed for."""
+        start = int(np.searchsorted(self.losses, epsilon, side="right"))
+        terms = -np.expm1(epsilon - self.losses[start:]) * self.weights[start:]
+        # What rounding may hide is proportional to the Chernoff bound at this epsilon.
+        chernoff = math.exp(min(self.log_scale - self.tilt * epsilon, 700.0))
+        return min(1.0, self.floor + float(np.sum(terms)) + self.slack * chernoff)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon in the window with a delta of at most `delta`, rounded up."""
+        low, high = max(float(self.losses[0]), 0.0), float(self.losses[-1])
+        if self.delta(low) <= delta:
+            return low
+        if high <= low or self.delta(high) > delta:
+            return math.inf
+        while high - low > 1e-9 * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
+        return high
+
+
+def epsilon(groups: Groups, *, delta: float) -> float:
+    """An upper bound of epsilon at `delta` for all releases together, one direction."""
+    coarse = _first_look(groups, tail=delta)
+    target = -math.log(delta)
+    tilt = _best_tilt(lambda t: (_log_mgf(coarse, t)[0] + target) / t)
+
+    def attempt(tilt: float, fineness: int) -> float:
+        return _compose(groups, coarse, tilt, fineness).epsilon(delta)
+
+    best = attempt(tilt, 1)
+    if 0 < best < math.inf:
+        tilt = _centered(coarse, tilt, best)
+    return _refine(lambda fineness: attempt(tilt, fineness), best)
+
+
+def delta(groups: Groups, *, epsilon: float) -> float:
+    """An upper bound of delta at `epsilon` for all releases together, one direction."""
+    tail = 1e-290
+    for _ in range(2):  # the first time only to learn how small a delta it is about
+        coarse = _first_look(groups, tail=tail)
+        tilt = _best_tilt(lambda t, grids=coarse: _log_mgf(grids, t)[0] - t * epsilon)
+        log_delta = min(_log_mgf(coarse, tilt)[0] - tilt * epsilon, 0.0)
+        tail = max(math.exp(max(log_delta, -660.0)) * 1e-3, 1e-290)
+    tilt = _centered(coarse, tilt, epsilon)
+
+    def attempt(fineness: int) -> float:
+        return _compose(groups, coarse, tilt, fineness).delta(epsilon)
+
+    return _refine(attempt, attempt(1))
+
+
+def _refine(attempt: Callable[[int], float], best: float) -> float:
+    """Finer and finer grids until the answer, an upper bound on each, stays put."""
+    for fineness in (4, 16, 64):
+        previous = best
+        try:
+            best = min(best, attempt(fineness))
+        except TooLargeError:
+            break
+        if best == 0 or previous / best < 1 + _SETTLED:
+            break
+    return best
+
+
+def _first_look(groups: Groups, *, tail: float) -> list[_Grid]:
+    total = sum(count for _, count in groups)
+    if total > MAX_COUNT:
+        raise TooLargeError(f"{total:.3g} releases are more than {MAX_COUNT:.0e}")
+    share = max(tail * 1e-6 / total, 1e-300)
+    return [_on_nodes(p, p.nodes(num=_COARSE, tail=share), n) for p, n in groups]
+
+
+def _best_tilt(bound: Callable[[float], float]) -> float:
+    """The smallest tilt at which a Chernoff bound is nearly best."""
+    found = minimize_scalar(
+        lambda u: bound(math.exp(u)), bounds=(-7.0, 16.0), method="bounded", options={"xatol": 0.02}
+    )
+    # A bounded loss is bounded best by an infinite tilt, which would leave no width to look at.
+    best, allowed = float(found.x), float(found.fun) + 0.003 * abs(float(found.fun))
+    while best > -7.0 and bound(math.exp(best - 0.1)) <= allowed:
+        best -= 0.1
+    return math.exp(best)
+
+
+def _centered(grids: list[_Grid], tilt: float, center: float) -> float:
+    """The tilt whose mean loss is `center`, where the answer lies; `tilt` when there is none."""
+    low, high = math.log(tilt) - 5.0, math.log(tilt) + 0.5
+    for _ in range(14):
+        middle = (low + high) / 2
+        below = _log_mgf(grids, math.exp(middle))[1] < center
+        low, high = (middle, high) if below else (low, middle)
+    return math.exp((low + high) / 2)
+
+
+def _on_nodes(pair: Pair, nodes: Array, count: int) -> _Grid:
+    """`pair` moved to `nodes`: above the last node is infinite loss, below the first rounds up."""
+    above, scaled = pair.tails(nodes)
+    step = np.diff(nodes)
+    inside = np.maximum(above[:-1] - above[1:], 0.0)
+    shrink = np.exp(-step)
+    excess = (above[:-1] - scaled[:-1]) - (above[1:] - shrink * scaled[1:])
+    # The difference of nearly equal numbers is rounded up, by what the tails may be off.
+    excess += _ROUNDING * above[:-1]
+    up = np.clip(excess / -np.expm1(-step), 0.0, inside)
+    masses = np.zeros_like(nodes)
+    masses[1:] += up
+    masses[:-1] += inside - up
+    masses[0] += max(0.0, 1 - float(above[0]))
+    masses[-1] += scaled[-1]
+    lost = max(0.0, float(above[-1] - scaled[-1]))
+    with np.errstate(divide="ignore"):
+        return _Grid(nodes, np.log(masses), lost, count)
+
+
+def _log_mgf(grids: list[_Grid], tilt: float) -> tuple[float, float, float]:
+    """Log moment generating function of the composed loss at `tilt`, with tilted mean and variance."""
+    value = mean = variance = 0.0
+    for grid in grids:
+        exponent = grid.log_masses + tilt * grid.losses
+        top = float(np.max(exponent))
+        weights = np.exp(exponent - top)
+        total = float(np.sum(weights))
+        center = float(weights @ grid.losses) / total
+        value += grid.count * (top + math.log(total))
+        mean += grid.count * center
+        variance += grid.count * float(weights @ (grid.losses - center) ** 2) / total
+    return value, mean, variance
+
+
+def _compose(groups: Groups, coarse: list[_Grid], tilt: float, fineness: int) -> Composed:
+    low, high, reach, variance = _window(coarse, tilt)
+    total = sum(count for _, count in groups)
+    width = high - low
+    step = min(math.sqrt(6 * _VARIANCE * variance / total), width / _MIN_POINTS) / fineness
+    span = max(float(g.losses[-1] - g.losses[0]) for g in coarse)
+    smallest = max(width / _MAX_POINTS, span / _MAX_CELLS)
+    if not math.isfinite(width) or (step < smallest and fineness > 1):
+        raise TooLargeError(f"the losses span {width:.3g}")
+    step = max(step, smallest)  # still an upper bound, if a looser one
+    size = next_fast_len(math.ceil(width / step) + 2, real=True)
+
+    log_scale = log_kept = log_further = 0.0
+    log_spectrum = np.zeros(size // 2 + 1, dtype=np.complex128)
+    for (pair, count), first in zip(groups, coarse, strict=True):
+        start = math.floor(float(first.losses[0]) / step)
+        stop = math.ceil(float(first.losses[-1]) / step) + 1
+        index = np.arange(start, stop + 1)
+        grid = _on_nodes(pair, index * step, count)
+        exponent = grid.log_masses + tilt * grid.losses
+        top = float(np.max(exponent))
+        tilted = np.exp(exponent - top)
+        mass = float(np.sum(tilted))
+        log_scale += count * (top + math.log(mass))
+        log_kept += count * math.log1p(-min(grid.lost, 1 - 1e-16))
+        log_further += _log_mgf([grid], tilt + reach)[0]
+        folded = np.bincount(index % size, weights=tilted / mass, minlength=size)
+        log_spectrum = _multiplied(log_spectrum, rfft(folded), count)
+    spectrum = np.zeros(size // 2 + 1, dtype=np.complex128)
+    spectrum[: len(log_spectrum)] = np.exp(log_spectrum)
+    masses = irfft(spectrum, n=size)
+    first_index = math.floor(low / step)
+    masses = np.maximum(np.roll(masses, -(first_index % size)), 0.0)
+    losses = (first_index + np.arange(size)) * step
+    weights = masses * np.exp(np.minimum(log_scale - tilt * losses, 700.0))
+    # The transform wraps around: mass from below the window only adds to delta, mass from above
+    # would be missed and is charged in full, by a Chernoff bound on this very grid.
+    beyond = math.exp(min(log_further - (tilt + reach) * float(losses[-1]), 0.0))
+    slack = _ROUNDING * (total + 64)
+    return Composed(losses, weights, beyond - math.expm1(log_kept), slack, log_scale, tilt)
+
+
+def _window(grids: list[_Grid], tilt: float) -> tuple[float, float, float, float]:
+    """An interval with all but `_LEAK` of the tilted loss, the order that says so, the variance."""
+    value, mean, variance = _log_mgf(grids, tilt)
+    span = max(float(g.losses[-1] - g.losses[0]) for g in grids)
+    # Never so narrow that the grid loses sight of where the losses lie.
+    margin = max(1e-3 * span, 1e-6 * abs(mean), 1e-12 * sum(g.count for g in grids))
+    low, high, best = -math.inf, math.inf, 0.0
+    for reach in np.geomspace(0.05, 20, 18) / max(math.sqrt(variance), margin):
+        above = (_log_mgf(grids, tilt + reach)[0] - value - math.log(_LEAK)) / reach
+        below = (value - _log_mgf(grids, tilt - reach)[0] + math.log(_LEAK)) / reach
+        low = max(low, below)
+        if above < high:
+            high, best = above, float(reach)
+    return min(low, mean) - margin, max(high, mean) + margin, best, variance
+
+
+def _multiplied(log_product: Complex, factor: Complex, count: int) -> Complex:
+    """The log of a product with factor^count, cut where all that follows is negligible."""
+    with np.errstate(divide="ignore"):
+        log_factor = np.log(factor[: len(log_product)])
+    log_product = log_product + count * log_factor
+    # Magnitudes only shrink as factors come in: high frequencies that are gone stay gone.
+    alive = np.flatnonzero(log_product.real > -90.0)
+    return log_product[: alive[-1] + 1]

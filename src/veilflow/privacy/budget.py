@@ -1,0 +1,94 @@
+"""The budget: what may be spent, checked before a record is touched."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from veilflow._core import check
+from veilflow._core.errors import BudgetError
+from veilflow.privacy.events import Event
+from veilflow.privacy.ledger import Ledger
+
+_ROUNDING = 1 + 1e-9
+"""A ledger may exceed the budget by what floating-point sums are off."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that may be spent: `epsilon` at `delta`. A delta of 0 admits pure releases only."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        check.positive(epsilon=self.epsilon, hint="Nothing can be released for free.")
+        if isinstance(self.delta, bool) or self.delta != 0:
+            check.fraction(delta=self.delta, hint="Use 0 only where every release is pure.")
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
+
+    def admits(self, ledger: Ledger, *, accountant: str = "pld") -> bool:
+        """Whether all of `ledger` fits."""
+        spent = ledger.epsilon(delta=self.delta, accountant=accountant)
+        return spent <= self.epsilon * _ROUNDING
+
+    def check(
+        self, ledger: Ledger, event: Event, *, purpose: str, accountant: str = "pld"
+    ) -> None:
+        """Raise unless `event` can still be afforded. Reads no records.
+
+        Args:
+            ledger: What was spent so far.
+            event: What is about to be released.
+            purpose: What for; it opens the message.
+            accountant: Whose sums count.
+
+        Raises:
+            BudgetError: With what it would cost, what is left and what would fit.
+        """
+        after = ledger.spend(event, purpose=purpose)
+        if self.admits(after, accountant=accountant):
+            return
+        spent = after.epsilon(delta=self.delta, accountant=accountant)
+        left = self.remaining(ledger, accountant=accountant)
+        from veilflow.privacy import calibration  # which is built on budgets
+
+        raise BudgetError(
+            f"{purpose} would bring the total to epsilon={spent:.4g} at delta={self.delta:.3g}, "
+            f"but {left:.4g} of {self.epsilon:.4g} is left. "
+            + calibration.advice(self, event, ledger=ledger, accountant=accountant)
+        )
+
+    def remaining(self, ledger: Ledger, *, accountant: str = "pld") -> float:
+        """The epsilon not yet spent, at the budget's delta; at least 0."""
+        return max(0.0, self.epsilon - ledger.epsilon(delta=self.delta, accountant=accountant))
+
+    def split(self, shares: Mapping[str, float]) -> "dict[str, Budget]":
+        """Parts of this budget that sum to it, by basic composition.
+
+        Args:
+            shares: A fraction for each part, such as {"count": 0.02, "train": 0.98}.
+
+        Raises:
+            ValueError: When a share isn't positive or they sum to more than 1.
+        """
+        for name, share in shares.items():
+            check.rate(**{f"share of {name}": share})
+        total = sum(shares.values())
+        if total > _ROUNDING:
+            raise ValueError(f"shares must sum to at most 1, got {total:.6g}.")
+        return {name: Budget(self.epsilon * s, self.delta * s) for name, s in shares.items()}
+
+    def warn_if_weak(self, num_records: float) -> None:
+        """Warn when delta is so large that publishing one whole record would satisfy it.
+
+        Args:
+            num_records: The number of records, as declared or as privately counted.
+        """
+        check.positive(num_records=num_records)
+        if self.delta >= 1 / num_records:
+            warnings.warn(
+                f"delta={self.delta:.3g} is not below 1/{num_records:.6g}: releasing a random "
+                f"record would be within it. Use at most {0.1 / num_records:.1g}.",
+                stacklevel=2,
+            )

@@ -1,0 +1,356 @@
+"""Calibration: the least noise, most steps or largest batches that a budget affords.
+
+One search serves all: it brackets the target, closes in where the logarithm of epsilon is nearly
+straight, and returns the end that is within the budget. The number of accountant calls is bounded.
+"""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+from veilflow._core import check
+from veilflow._core.errors import BudgetError, PrivacyError
+from veilflow.privacy.accounting.conversions import log_delta_of_mu
+from veilflow.privacy.budget import Budget
+from veilflow.privacy.events import Event, Gaussian, PoissonSampled, Repeated
+from veilflow.privacy.ledger import Ledger
+
+_TOLERANCE = 5e-4
+"""How far below the target, relatively, a calibrated epsilon may stay."""
+_MAX_CALLS = 80
+_NOISE = (1e-2, 1e6)
+_STEPS = (1.0, 1e8)
+_RATE = (1e-9, 1.0)
+
+_EMPTY = Ledger()
+
+
+def calibrate(
+    make_event: Callable[[float], Event],
+    budget: Budget,
+    *,
+    bracket: tuple[float, float],
+    increasing: bool,
+    ledger: Ledger = _EMPTY,
+    accountant: str = "pld",
+    guess: float | None = None,
+    integer: bool = False,
+    what: str = "value",
+) -> float:
+    """The positive number whose event spends the budget's epsilon and no more.
+
+    Args:
+        make_event: From the number to the event it would cause.
+        budget: What `ledger` and the event may cost together.
+        bracket: The range to search, both ends positive.
+        increasing: Whether epsilon grows with the number (steps, rate) or falls (noise).
+        ledger: What is already spent.
+        accountant: Whose sums count.
+        guess: Where to start; the middle of the bracket when not given.
+        integer: Whether only whole numbers will do.
+        what: The number's name, for messages.
+
+    Returns:
+        A number within the budget: epsilon is at most the target and, unless an end of
+        the bracket is reached or whole numbers are too far apart, within 0.1 % of it.
+
+    Raises:
+        BudgetError: When nothing in the bracket fits; the message tells what would be reachable.
+    """
+    low, high = bracket
+    check.positive(low=low, high=high)
+    if low >= high:
+        raise ValueError(f"bracket must rise, got {bracket}.")
+    target = budget.epsilon
+
+    def epsilon(value: float) -> float:
+        after = ledger.spend(make_event(value), purpose="calibration")
+        return after.epsilon(delta=budget.delta, accountant=accountant)
+
+    cheap, dear = (low, high) if increasing else (high, low)
+    if ledger.entries and not budget.admits(ledger, accountant=accountant):
+        spent = ledger.epsilon(delta=budget.delta, accountant=accountant)
+        raise BudgetError(
+            f"the ledger has already spent epsilon={spent:.4g} of {target:.4g}; nothing is left."
+        )
+    least = epsilon(cheap)
+    if least > target:
+        raise BudgetError(
+            f"no {what} fits: even {what}={cheap:.4g} would bring the total to "
+            f"epsilon={least:.4g} at delta={budget.delta:.3g}, with a budget of {target:.4g}."
+        )
+    return _search(epsilon, target, cheap, dear, guess=guess, integer=integer)
+
+
+def _search(
+    epsilon: Callable[[float], float],
+    target: float,
+    cheap: float,
+    dear: float,
+    *,
+    guess: float | None,
+    integer: bool,
+) -> float:
+    """Close in on `target` from the `cheap` end, in log space; the result is within the target."""
+
+    def clean(value: float) -> float:
+        return float(math.floor(value + 1e-9)) if integer else value
+
+    def score(value: float) -> float:
+        found = epsilon(value)
+        return math.log(max(found, 1e-300) / target) if found < math.inf else math.inf
+
+    inside, outside = cheap, dear  # outside is not known to be too dear until it was tried
+    inside_score, outside_score = -math.inf, math.inf
+    tried = False
+    step = 0.05
+    value = clean(min(max(guess or math.sqrt(cheap * dear), min(cheap, dear)), max(cheap, dear)))
+    for _ in range(_MAX_CALLS):
+        found = score(value)
+        if found <= 0:
+            inside, inside_score = value, found
+            if found >= math.log1p(-_TOLERANCE) or (value == dear):
+                break
+        else:
+            outside, outside_score, tried = value, found, True
+        if integer and tried and abs(outside - inside) <= 1:
+            break
+        if abs(math.log(outside / inside)) < 1e-12:
+            break
+        if math.isfinite(inside_score) and math.isfinite(outside_score):
+            value = clean(_between(inside, inside_score, outside, outside_score))
+        elif math.isfinite(inside_score) and not tried:
+            value = clean(_toward(inside, dear, step))
+            step *= 3
+        elif math.isfinite(outside_score):
+            value = clean(_toward(outside, cheap, step))
+            step *= 3
+        else:
+            value = clean(math.sqrt(inside * outside))
+        if value in (inside, outside):  # whole numbers, or the end of double precision
+            if integer and abs(outside - inside) > 1:
+                value = inside + math.copysign(1.0, outside - inside)
+            elif not tried:
+                value = dear
+            elif outside_score == math.inf or inside_score == -math.inf:
+                value = math.sqrt(inside * outside)
+            else:
+                break
+    return inside
+
+
+def _between(inside: float, inside_score: float, outside: float, outside_score: float) -> float:
+    """Where a straight line in log-log space falls a little below the target."""
+    aim = math.log1p(-_TOLERANCE / 2)
+    part = (aim - inside_score) / (outside_score - inside_score)
+    # Keep away from the ends, so that the bracket shrinks even where the line is a poor guide.
+    part = min(max(part, 0.02), 0.98)
+    return inside * (outside / inside) ** part
+
+
+def _toward(start: float, end: float, step: float) -> float:
+    """A move by `step` in log space from `start`, not past `end`."""
+    move = math.copysign(step, math.log(end / start))
+    if abs(move) >= abs(math.log(end / start)):
+        return end
+    return start * math.exp(move)
+
+
+def noise_multiplier(
+    budget: Budget,
+    *,
+    sampling_rate: float,
+    steps: int,
+    ledger: Ledger = _EMPTY,
+    accountant: str = "pld",
+) -> float:
+    """The least noise multiplier with which `steps` sampled Gaussian steps fit the budget.
+
+    Args:
+        budget: What the ledger and the training may cost together.
+        sampling_rate: The probability that a record enters a batch.
+        steps: The number of noisy releases.
+        ledger: What is already spent.
+        accountant: Whose sums count.
+
+    Raises:
+        BudgetError: When no noise is enough.
+    """
+    check.rate(sampling_rate=sampling_rate)
+    check.count(steps=steps)
+    return _noise_multiplier(budget, float(sampling_rate), int(steps), ledger, accountant)
+
+
+@lru_cache(maxsize=512)
+def _noise_multiplier(
+    budget: Budget, sampling_rate: float, steps: int, ledger: Ledger, accountant: str
+) -> float:
+    # The central limit gives a start; nothing but the number of accountant calls hangs on it.
+    mu = _mu(budget)
+    guess = math.log1p((mu / sampling_rate) ** 2 / steps) ** -0.5
+    return calibrate(
+        lambda noise: training_event(sampling_rate, noise, steps),
+        budget,
+        bracket=_NOISE,
+        increasing=False,
+        ledger=ledger,
+        accountant=accountant,
+        guess=guess,
+        what="noise_multiplier",
+    )
+
+
+def steps(
+    budget: Budget,
+    *,
+    sampling_rate: float,
+    noise_multiplier: float,
+    ledger: Ledger = _EMPTY,
+    accountant: str = "pld",
+) -> int:
+    """The most sampled Gaussian steps that fit the budget, at most 10^8.
+
+    Args:
+        budget: What the ledger and the training may cost together.
+        sampling_rate: The probability that a record enters a batch.
+        noise_multiplier: Noise over sensitivity.
+        ledger: What is already spent.
+        accountant: Whose sums count.
+
+    Raises:
+        BudgetError: When not even one step fits.
+    """
+    check.rate(sampling_rate=sampling_rate)
+    check.positive(noise_multiplier=noise_multiplier)
+    return _steps(budget, float(sampling_rate), float(noise_multiplier), ledger, accountant)
+
+
+@lru_cache(maxsize=512)
+def _steps(
+    budget: Budget, sampling_rate: float, noise: float, ledger: Ledger, accountant: str
+) -> int:
+    variance = sampling_rate**2 * math.expm1(min(noise**-2, 600.0))
+    found = calibrate(
+        lambda number: training_event(sampling_rate, noise, int(number)),
+        budget,
+        bracket=_STEPS,
+        increasing=True,
+        ledger=ledger,
+        accountant=accountant,
+        guess=_mu(budget) ** 2 / variance,
+        integer=True,
+        what="steps",
+    )
+    return int(found)
+
+
+def sampling_rate(
+    budget: Budget,
+    *,
+    noise_multiplier: float,
+    steps: int,
+    ledger: Ledger = _EMPTY,
+    accountant: str = "pld",
+) -> float:
+    """The largest sampling rate with which `steps` Gaussian steps fit the budget.
+
+    Args:
+        budget: What the ledger and the training may cost together.
+        noise_multiplier: Noise over sensitivity.
+        steps: The number of noisy releases.
+        ledger: What is already spent.
+        accountant: Whose sums count.
+
+    Raises:
+        BudgetError: When no rate is small enough.
+    """
+    check.positive(noise_multiplier=noise_multiplier)
+    check.count(steps=steps)
+    return _sampling_rate(budget, float(noise_multiplier), int(steps), ledger, accountant)
+
+
+@lru_cache(maxsize=512)
+def _sampling_rate(
+    budget: Budget, noise: float, steps: int, ledger: Ledger, accountant: str
+) -> float:
+    spread = math.sqrt(steps * math.expm1(min(noise**-2, 600.0)))
+    return calibrate(
+        lambda rate: training_event(rate, noise, steps),
+        budget,
+        bracket=_RATE,
+        increasing=True,
+        ledger=ledger,
+        accountant=accountant,
+        guess=_mu(budget) / spread,
+        what="sampling_rate",
+    )
+
+
+def training_event(sampling_rate: float, noise_multiplier: float, steps: int) -> Event:
+    """`steps` Gaussian releases, each on a fresh Poisson batch."""
+    return Repeated(steps, PoissonSampled(sampling_rate, Gaussian(noise_multiplier)))
+
+
+def advice(budget: Budget, event: Event, *, ledger: Ledger, accountant: str = "pld") -> str:
+    """A sentence on what would fit instead of `event`, for the message of a refusal."""
+    times, inner = (event.times, event.event) if isinstance(event, Repeated) else (1, event)
+    rate = 1.0
+    if isinstance(inner, PoissonSampled):
+        rate, inner = inner.sampling_rate, inner.event
+    if not isinstance(inner, Gaussian):
+        return "Ask for less, or raise the budget."
+    noise = inner.noise_multiplier
+    fits: list[str] = []
+    tries: list[tuple[str, Callable[[], float]]] = [
+        (
+            f"raise noise_multiplier from {noise:.4g} to",
+            lambda: noise_multiplier(
+                budget, sampling_rate=rate, steps=times, ledger=ledger, accountant=accountant
+            ),
+        ),
+        (
+            f"lower steps from {times} to",
+            lambda: steps(
+                budget,
+                sampling_rate=rate,
+                noise_multiplier=noise,
+                ledger=ledger,
+                accountant=accountant,
+            ),
+        ),
+        (
+            f"lower sampling_rate from {rate:.4g} to",
+            lambda: sampling_rate(
+                budget, noise_multiplier=noise, steps=times, ledger=ledger, accountant=accountant
+            ),
+        ),
+    ]
+    for words, find in tries:
+        try:
+            fits.append(f"{words} {_rounded(find(), up=words.startswith('raise'))}")
+        except (PrivacyError, ValueError):
+            continue  # this way out is closed; the others may not be
+    if not fits:
+        return "Nothing like it would fit: raise the budget."
+    return "What would fit: " + ", or ".join(fits) + "."
+
+
+def _rounded(value: float, *, up: bool) -> str:
+    """`value` in a few digits, rounded to the safe side."""
+    if isinstance(value, int):
+        return str(value)
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    whole = math.ceil(value / unit) if up else math.floor(value / unit)
+    return f"{whole * unit:.4g}"
+
+
+@lru_cache(maxsize=512)
+def _mu(budget: Budget) -> float:
+    """The mu of a Gaussian that would spend the whole budget, roughly."""
+    target = math.log(max(budget.delta, 1e-300))
+    low, high = 1e-9, 1e6
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        fits = log_delta_of_mu(middle, budget.epsilon) <= target
+        low, high = (middle, high) if fits else (low, middle)
+    return low

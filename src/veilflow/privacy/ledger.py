@@ -1,0 +1,193 @@
+"""The ledger: everything that was ever said about the records, and what it cost in total."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from veilflow._core.errors import ArtifactError
+from veilflow.privacy import accounting, events
+from veilflow.privacy.accounting.accountant import MAX_RELEASES, num_releases
+from veilflow.privacy.events import Event, Together
+from veilflow.privacy.guarantees import Guarantee
+from veilflow.privacy.unit import Adjacency, Unit
+
+FORMAT = 1
+"""The version written to JSON; a reader refuses what it doesn't know."""
+
+_MAX_ENTRIES = 100_000
+_MAX_TEXT = 2_000
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One event, and what it was spent on."""
+
+    purpose: str
+    event: Event
+
+    def __post_init__(self) -> None:
+        _text(self.purpose, "purpose")
+        if not isinstance(self.event, Event):
+            raise TypeError(f"event must be an Event, got {type(self.event).__name__}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """What was spent so far. Immutable: spending returns a longer ledger, nothing is ever removed."""
+
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    unit: Unit = Unit.ROW
+    entries: tuple[Entry, ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "entries", tuple(self.entries))
+        object.__setattr__(self, "assumptions", tuple(self.assumptions))
+
+    def spend(self, event: Event, *, purpose: str) -> "Ledger":
+        """This ledger with one more entry.
+
+        Args:
+            event: What was, or is about to be, released.
+            purpose: A few words for the reports: "count", "training", "bounds of age".
+        """
+        return dataclasses.replace(self, entries=(*self.entries, Entry(purpose, event)))
+
+    def assuming(self, sentence: str) -> "Ledger":
+        """This ledger with one more sentence its guarantee rests on; twice is once."""
+        _text(sentence, "assumption")
+        if sentence in self.assumptions:
+            return self
+        return dataclasses.replace(self, assumptions=(*self.assumptions, sentence))
+
+    @property
+    def event(self) -> Event | None:
+        """All entries as one event; None when nothing was spent, which costs 0."""
+        if not self.entries:
+            return None
+        return Together(tuple(entry.event for entry in self.entries))
+
+    def epsilon(self, *, delta: float, accountant: str = "pld") -> float:
+        """The epsilon of everything in here together, at `delta`; infinite if there is none."""
+        return accounting.get(accountant).epsilon(
+            self.event, delta=delta, adjacency=self.adjacency
+        )
+
+    def delta(self, *, epsilon: float, accountant: str = "pld") -> float:
+        """The delta of everything in here together, at `epsilon`."""
+        return accounting.get(accountant).delta(
+            self.event, epsilon=epsilon, adjacency=self.adjacency
+        )
+
+    def guarantee(self, *, delta: float, accountant: str = "pld") -> Guarantee:
+        """The statement to print: epsilon, for whom, by whose sums, resting on what.
+
+        Guarantee:
+            Everything released and recorded here is together (epsilon, delta)-differentially
+            private for the ledger's adjacency and unit, if the assumptions hold. Under the "gdp"
+            accountant epsilon is an approximation and the assumptions say so.
+        """
+        answer = accounting.get(accountant).account(
+            self.event, delta=delta, adjacency=self.adjacency
+        )
+        extra = tuple(s for s in answer.assumptions if s not in self.assumptions)
+        return Guarantee(
+            epsilon=answer.value,
+            delta=delta,
+            adjacency=self.adjacency,
+            unit=self.unit,
+            accountant=answer.label,
+            assumptions=self.assumptions + extra,
+        )
+
+    def shares(
+        self, delta: float, *, accountant: str = "pld"
+    ) -> list[tuple[str, float, float]]:
+        """Per purpose: its epsilon at `delta` if it were alone, and its part of their sum.
+
+        For reports only: alone, the epsilons sum to more than the ledger's.
+        """
+        by_purpose: dict[str, list[Event]] = {}
+        for entry in self.entries:
+            by_purpose.setdefault(entry.purpose, []).append(entry.event)
+        one = accounting.get(accountant)
+        costs = {
+            purpose: one.epsilon(spent, delta=delta, adjacency=self.adjacency)
+            for purpose, spent in by_purpose.items()
+        }
+        total = math.fsum(costs.values())
+        return [(p, e, _fraction(e, total, len(costs))) for p, e in costs.items()]
+
+    def to_json(self) -> dict[str, Any]:
+        """The ledger as plain JSON values."""
+        return {
+            "format": FORMAT,
+            "adjacency": self.adjacency.value,
+            "unit": self.unit.value,
+            "entries": [
+                {"purpose": entry.purpose, "event": entry.event.to_json()}
+                for entry in self.entries
+            ],
+            "assumptions": list(self.assumptions),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Ledger":
+        """The ledger written by `to_json`.
+
+        Raises:
+            ArtifactError: For anything else; the message says what is wrong.
+        """
+        data = _record(data, "ledger", ("format", "adjacency", "unit", "entries", "assumptions"))
+        if data["format"] != FORMAT or isinstance(data["format"], bool):
+            raise ArtifactError(
+                f"ledger has another format than {FORMAT}, the one this version of veilflow reads."
+            )
+        try:
+            entries = []
+            for item in _items(data["entries"], "entries"):
+                item = _record(item, "ledger entry", ("purpose", "event"))
+                event = events.from_json(item["event"])
+                entries.append(Entry(_text(item["purpose"], "purpose"), event))
+            ledger = cls(
+                adjacency=Adjacency(data["adjacency"]),
+                unit=Unit(data["unit"]),
+                entries=tuple(entries),
+                assumptions=tuple(
+                    _text(s, "assumption") for s in _items(data["assumptions"], "assumptions")
+                ),
+            )
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArtifactError(f"ledger is malformed: {error}") from error
+        if sum(num_releases(entry.event) for entry in entries) > MAX_RELEASES:
+            raise ArtifactError(f"ledger claims more than {MAX_RELEASES:.0e} releases.")
+        return ledger
+
+
+def _fraction(epsilon: float, total: float, parts: int) -> float:
+    if total == 0:
+        return 1 / parts
+    if math.isinf(total):
+        return float(math.isinf(epsilon))
+    return epsilon / total
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a text, got {type(value).__name__}.")
+    if not value.strip() or len(value) > _MAX_TEXT:
+        raise ValueError(f"{what} must have 1 to {_MAX_TEXT} characters, got {len(value)}.")
+    return value
+
+
+def _record(data: Any, what: str, names: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(data, dict) or set(data) != set(names):
+        raise ArtifactError(f"{what} must be an object with exactly the fields {list(names)}.")
+    return data
+
+
+def _items(data: Any, what: str) -> list[Any]:
+    if not isinstance(data, list) or len(data) > _MAX_ENTRIES:
+        raise ArtifactError(f"ledger {what} must be a list of at most {_MAX_ENTRIES} items.")
+    return data

@@ -1,0 +1,96 @@
+"""Private counts: how many records there are, and how many in each declared category."""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from veilflow._core import check
+from veilflow.privacy.events import PureDP
+from veilflow.privacy.guarantees import Released, Sensitive
+from veilflow.privacy.mechanisms import _opendp
+from veilflow.privacy.mechanisms._records import one_per_record
+from veilflow.privacy.unit import Adjacency
+
+
+def count_records(records: Sensitive[Any], *, epsilon: float) -> Released[int]:
+    """Release the number of records with discrete Laplace (geometric) noise.
+
+    Guarantee:
+        epsilon-DP for add/remove; under replace-one the count is the same for all neighbors. The
+        event is `PureDP`, not `Laplace`: at sensitivity 1 geometric noise is exactly
+        randomized response on the privacy loss, which continuous Laplace noise is better than.
+
+    Args:
+        records: Anything with a length, one record per item.
+        epsilon: Privacy parameter of this one release.
+
+    Returns:
+        The noisy count, unbiased, hence possibly negative; clamp with `.map`.
+
+    Raises:
+        ValueError: If `epsilon` is not positive.
+    """
+    check.positive(epsilon=epsilon)
+    if not isinstance(records, Sensitive):
+        raise TypeError(f"records must be Sensitive, got {type(records).__name__}.")
+    (noisy,), _ = _opendp.add_discrete_laplace(
+        [len(records.open())], sensitivity=1, epsilon=epsilon
+    )
+    return Released(noisy, PureDP(epsilon))
+
+
+def histogram(
+    values: Sensitive[Any],
+    *,
+    categories: Sequence[Hashable],
+    epsilon: float,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+) -> Released[np.ndarray]:
+    """Release how many records hold each declared category.
+
+    Guarantee:
+        epsilon-DP for the whole histogram: a record is in at most one cell, so adding it moves the
+        counts by 1 in L1, replacing it by 2. Cells with no record get noise like all others.
+
+    Args:
+        values: One value per record. Values that are not declared are counted nowhere.
+        categories: The declared, public categories, all different.
+        epsilon: Privacy parameter of the whole histogram.
+        adjacency: The neighboring relation the guarantee is stated for.
+
+    Returns:
+        Noisy counts (int64, unbiased, possibly negative), in the order of `categories`.
+
+    Raises:
+        ValueError: If categories repeat or are missing, or `epsilon` is not positive.
+    """
+    check.positive(epsilon=epsilon)
+    declared = list(categories)
+    if not declared or len(set(declared)) != len(declared):
+        raise ValueError(f"categories must be at least one and all different, got {declared!r}.")
+    counts = count_values(one_per_record(values))
+    noisy, _ = _opendp.add_discrete_laplace(
+        [counts.get(category, 0) for category in declared],
+        sensitivity=2 if adjacency is Adjacency.REPLACE_ONE else 1,
+        epsilon=epsilon,
+    )
+    return Released(np.array(noisy, dtype=np.int64), PureDP(epsilon))
+
+
+def count_values(records: Any) -> Counter:
+    """How often each value occurs; a record nothing can be looked up by counts nowhere."""
+    items = records.tolist() if hasattr(records, "tolist") else list(records)
+    try:
+        return Counter(items)
+    except Exception:
+        return Counter(item for item in items if _hashable(item))
+
+
+def _hashable(item: Any) -> bool:
+    try:
+        hash(item)
+    except Exception:
+        return False
+    return True

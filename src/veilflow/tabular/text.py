@@ -1,0 +1,146 @@
+"""Comma-separated text, as people really have it: read without guessing, written without loss."""
+
+import csv
+import itertools
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BLOCK = 65_536  # rows turned into text at a time
+_DELIMITERS = ",;\t"
+_MISSING = ["", "na", "n/a", "nan", "null", "none", "?"]
+
+
+def read_csv(path: Path) -> "tuple[pa.Table, bool]":
+    """A table of what the file holds, numeric where it can be, and whether it had a header.
+
+    A byte order mark, blank lines, spaces around cells and quotes around numbers are taken as what
+    they are: nothing.
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    first, delimiter = _first_line(path)
+    named = not all(_is_number(cell) for cell in first)
+    if named:
+        _check_header(first, path)
+    try:
+        with warnings.catch_warnings():
+            # pandas drops what does not fit under the header, and only warns.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            # As text: how precisely pandas reads numbers differs between its versions.
+            frame = pd.read_csv(
+                path,
+                sep=delimiter,
+                header=0 if named else None,
+                index_col=False,
+                dtype=str,
+                keep_default_na=False,
+                encoding="utf-8-sig",
+                skipinitialspace=True,
+            )
+    except OSError:
+        raise
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name} is not UTF-8 text. Save it as UTF-8.") from None
+    except (ValueError, pd.errors.ParserWarning):  # parser errors quote the text: not passed on
+        raise ValueError(
+            f"{path.name} is not a table: some line has more cells than the first one, or a quote "
+            "is not closed."
+        ) from None
+    if len(frame.columns) != len(first):
+        raise ValueError(f"{path.name} has lines with more cells than the first one.")
+    names = first if named else [f"x{i + 1}" for i in range(len(first))]
+    _check_twice(names)
+    columns = (pa.array(frame.iloc[:, i], pa.string(), from_pandas=True) for i in range(len(first)))
+    return pa.table([_tidied(column) for column in columns], names=names), named
+
+
+def write_csv(path: Path, values: np.ndarray, names: Sequence[str], *, delimiter: str) -> None:
+    """Write a header and the rows, each number with the fewest digits that read back the same."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    options = arrow_csv.WriteOptions(include_header=False, delimiter=delimiter)
+    with open(path, "wb") as file:
+        header = [_quoted(name, delimiter) for name in names]
+        file.write((delimiter.join(header) + "\n").encode("utf-8"))
+        with arrow_csv.CSVWriter(file, schema, write_options=options) as writer:
+            for start in range(0, len(values), _BLOCK):
+                block = np.ascontiguousarray(values[start : start + _BLOCK].T)
+                writer.write_batch(pa.record_batch(list(block), schema=schema))
+
+
+def _first_line(path: Path) -> tuple[list[str], str]:
+    """The cells of the first line that is not blank, and what separates them."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            lines = itertools.dropwhile(lambda line: not line.strip(), file)
+            head = next(lines, "")
+            tabs = path.suffix.lower() == ".tsv"
+            delimiter = "\t" if tabs else max(_DELIMITERS, key=head.count)
+            text = itertools.chain([head], lines)
+            cells = next(csv.reader(text, delimiter=delimiter, skipinitialspace=True), [])
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name} is not UTF-8 text. Save it as UTF-8.") from None
+    except csv.Error:
+        raise ValueError(f"{path.name} is not a table: its first line cannot be read.") from None
+    if not cells:
+        raise ValueError(f"{path.name} is empty.")
+    return [cell.strip() for cell in cells], delimiter
+
+
+def _check_header(names: list[str], path: Path) -> None:
+    for place, name in enumerate(names):
+        # Messages quote column names, so a row taken for a header must not be quoted.
+        if not name or _is_number(name):
+            raise ValueError(
+                f"column {place + 1} of {len(names)} of {path.name} has no name, or a number as "
+                "its name. Add a header line that names every column."
+            )
+
+
+def _check_twice(names: list[str]) -> None:
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(f"the column name {min(twice)!r} occurs twice. Rename one of them.")
+
+
+def _tidied(text: Any) -> Any:
+    """Numbers if all cells are, without the spaces around them and missing where empty; or text."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    # pyarrow makes its functions when imported, out of sight of type checkers.
+    arrow: Any = compute
+    text = arrow.utf8_trim_whitespace(text)
+    missing = arrow.is_in(arrow.utf8_lower(text), value_set=pa.array(_MISSING))
+    text = arrow.if_else(missing, None, text)
+    for plus in (False, True):  # a leading plus sign is rare, and not read by the fast parser
+        try:
+            cells = arrow.replace_substring_regex(text, r"^\+", "") if plus else text
+            return arrow.cast(cells, pa.float64())
+        except pa.ArrowInvalid:
+            continue
+    return text
+
+
+def _quoted(name: str, delimiter: str) -> str:
+    if any(c in name for c in (delimiter, '"', "\n", "\r")) or name != name.strip():
+        return '"' + name.replace('"', '""') + '"'
+    return name
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,67 @@
+"""A model with the interface of DensityFlow that learns nothing and costs no time."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from veilflow.models import artifact as artifacts
+from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated
+from veilflow.privacy.ledger import Ledger
+from veilflow.tabular import read_rows
+
+calls: list[dict[str, Any]] = []
+
+
+class DensityFlow:
+    def __init__(self, **settings: Any):
+        self.settings = settings
+
+    def fit(self, rows: Any, *, progress: bool = True, checkpoint: Any = None):
+        calls.append({**self.settings, "progress": progress, "checkpoint": checkpoint})
+        rows = read_rows(rows)
+        step = PoissonSampled(0.01, Gaussian(4.0))
+        ledger = Ledger().spend(Repeated(20, step), purpose="training").assuming("a test")
+        return FittedDensityFlow(ledger, rows.columns, self.settings["budget"].delta, np.zeros(2))
+
+
+@dataclass(frozen=True)
+class FittedDensityFlow:
+    ledger: Ledger
+    columns: tuple[str, ...] | None
+    delta: float
+    mean: np.ndarray
+
+    @property
+    def guarantee(self):
+        return self.ledger.guarantee(delta=self.delta)
+
+    def sample(self, n: int, *, seed: int | None = None) -> np.ndarray:
+        return np.random.default_rng(seed).standard_normal((n, 2))
+
+    def log_prob(self, rows: Any) -> np.ndarray:
+        values = read_rows(rows).values
+        return -0.5 * (values**2).sum(axis=1) - np.log(2 * np.pi)
+
+    def to_artifact(self) -> artifacts.Artifact:
+        return artifacts.Artifact(
+            model="DensityFlow",
+            manifest={"delta": self.delta},
+            ledger=self.ledger,
+            guarantee=self.guarantee,
+            schema={"columns": None if self.columns is None else list(self.columns)},
+            arrays={"mean": self.mean},
+        )
+
+    @classmethod
+    def from_artifact(cls, artifact: artifacts.Artifact) -> "FittedDensityFlow":
+        columns = artifact.schema["columns"]
+        return cls(
+            artifact.ledger,
+            None if columns is None else tuple(columns),
+            artifact.manifest["delta"],
+            artifact.arrays["mean"],
+        )
+
+    def save(self, path: Any) -> None:
+        artifacts.save(self.to_artifact(), path)

@@ -1,0 +1,38 @@
+"""Settings of every test: strict JAX, repeatable hypothesis, data only where there is some."""
+
+import os
+from pathlib import Path
+
+import hypothesis
+import jax
+import pytest
+
+# Float32 stays the default: it is what the engine runs in, so it is what the tests measure.
+jax.config.update("jax_debug_key_reuse", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+hypothesis.settings.register_profile(
+    "veilflow",
+    deadline=None,  # the first example of a jitted function compiles it
+    derandomize=True,  # a red test stays red until it is mended
+    max_examples=50,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("veilflow")
+
+
+@pytest.fixture
+def key() -> jax.Array:
+    """A typed PRNG key, the same in every run: split it, spend each part once."""
+    return jax.random.key(20_250_101)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests marked `data`, and say why, where the real data sets are not."""
+    folder = os.environ.get("VEILFLOW_DATA")
+    if folder and Path(folder).is_dir():
+        return
+    reason = "VEILFLOW_DATA is not set" if not folder else "VEILFLOW_DATA is not a folder here"
+    for item in items:
+        if item.get_closest_marker("data"):
+            item.add_marker(pytest.mark.skip(reason=f"needs real data sets: {reason}"))

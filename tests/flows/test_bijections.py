@@ -1,0 +1,313 @@
+"""Every bijection keeps the same contract: a new one is one line in BIJECTIONS and inherits it."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import equinox as eqx
+import hypothesis.extra.numpy as hnp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from veilflow._core.errors import PrivacyError
+from veilflow.flows import (
+    AbstractBijection,
+    ActNorm,
+    Affine,
+    AffineAutoregressive,
+    Chain,
+    Invert,
+    MaskedMLP,
+    Permutation,
+    Scan,
+    maf,
+    reverse,
+)
+from veilflow.nn.tap import AbstractLayer, is_layer, with_tap, zero_tap
+
+DIMS = (1, 2, 5)
+
+
+def autoregressive(key: jax.Array, dim: int, activation="tanh") -> AffineAutoregressive:
+    network = MaskedMLP.create(dim, 2, key=key, hidden=(12, 9), activation=activation)
+    return AffineAutoregressive(network)
+
+
+def block(key: jax.Array, dim: int) -> Chain:
+    return Chain((ActNorm.create(dim), reverse(dim), autoregressive(key, dim)))
+
+
+BIJECTIONS: dict[str, Callable[[jax.Array, int], AbstractBijection]] = {
+    "affine": lambda key, dim: Affine(shift=range(dim), scale=[0.5 + i for i in range(dim)]),
+    "bounds": lambda key, dim: Affine.from_bounds([-1.0] * dim, [2.0 + i for i in range(dim)]),
+    "permutation": lambda key, dim: Permutation(np.roll(range(dim), 1)),
+    "reverse": lambda key, dim: reverse(dim),
+    "actnorm": lambda key, dim: ActNorm.create(dim),
+    "autoregressive": autoregressive,
+    "autoregressive relu": lambda key, dim: autoregressive(key, dim, "relu"),
+    "chain": block,
+    "invert actnorm": lambda key, dim: Invert(ActNorm.create(dim)),
+    "invert chain": lambda key, dim: Invert(block(key, dim)),
+    "scan": lambda key, dim: Scan.create(lambda k: block(k, dim), 3, key=key),
+    "scan without arrays": lambda key, dim: Scan.create(lambda _: reverse(dim), 3, key=key),
+    "scan of scans": lambda key, dim: Scan.create(
+        lambda k: Scan.create(lambda k: block(k, dim), 2, key=k), 2, key=key
+    ),
+    "maf": lambda key, dim: maf(dim, key=key, hidden=(16, 16)).bijection,
+    "maf with actnorm": lambda key, dim: maf(dim, key=key, hidden=(16,), actnorm=True).bijection,
+}
+
+every = pytest.mark.parametrize("name", BIJECTIONS)
+every_dim = pytest.mark.parametrize("dim", DIMS)
+
+
+def shaken(tree, key: jax.Array, by: float):
+    """`tree` with noise on every trained number, so that nothing is at its special first value."""
+    arrays, rest = eqx.partition(tree, eqx.is_inexact_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    keys = jax.random.split(key, max(len(leaves), 1))
+    leaves = [a + by * jax.random.normal(k, a.shape) for a, k in zip(leaves, keys, strict=False)]
+    return eqx.combine(jax.tree.unflatten(structure, leaves), rest)
+
+
+@lru_cache
+def made(name: str, dim: int, x64: bool = True) -> AbstractBijection:
+    with jax.enable_x64(x64):
+        make_key, shake_key = jax.random.split(jax.random.key(7))
+        return shaken(BIJECTIONS[name](make_key, dim), shake_key, 0.25)
+
+
+@lru_cache
+def there_and_back(name: str, dim: int) -> Callable[[np.ndarray], tuple]:
+    """A jitted function from z: forward, then inverse, each with its log-det and Jacobian."""
+
+    @jax.jit
+    def run(bijection: AbstractBijection, z: jax.Array) -> tuple:
+        def forward(z):
+            x, log_det = bijection.forward_and_log_det(z)
+            return x, (x, log_det)
+
+        def inverse(x):
+            z, log_det = bijection.inverse_and_log_det(x)
+            return z, (z, log_det)
+
+        forward_jacobian, (x, forward_log_det) = jax.jacfwd(forward, has_aux=True)(z)
+        inverse_jacobian, (z_back, inverse_log_det) = jax.jacfwd(inverse, has_aux=True)(x)
+        return z_back, forward_log_det, inverse_log_det, forward_jacobian, inverse_jacobian
+
+    bijection = made(name, dim)
+
+    def at(z: np.ndarray) -> tuple:
+        with jax.enable_x64(True):
+            return jax.tree.map(np.asarray, run(bijection, jnp.asarray(z)))
+
+    return at
+
+
+def close(a, b, tolerance: float = 1e-8) -> None:
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@every
+@every_dim
+@given(data=st.data())
+@settings(max_examples=15)
+def test_inverse_undoes_forward_and_log_dets_match_autodiff(name: str, dim: int, data):
+    z = data.draw(hnp.arrays(np.float64, dim, elements=st.floats(-4, 4)))
+    z_back, forward_log_det, inverse_log_det, *jacobians = there_and_back(name, dim)(z)
+    close(z_back, z)
+    close(forward_log_det, np.linalg.slogdet(jacobians[0])[1])
+    close(inverse_log_det, np.linalg.slogdet(jacobians[1])[1])
+    close(inverse_log_det, -forward_log_det)
+    assert forward_log_det.shape == inverse_log_det.shape == ()
+
+
+@every
+@every_dim
+def test_private_and_public_log_det_add_up_to_the_whole(name: str, dim: int):
+    bijection = made(name, dim, x64=False)
+    points = jax.random.normal(jax.random.key(1), (4, dim))
+    z, whole = jax.vmap(bijection.inverse_and_log_det)(points)
+    same_z, private = jax.vmap(bijection.inverse_and_private_log_det)(points)
+    close(z, same_z, 1e-5)
+    close(private + bijection.public_log_det(), whole, 1e-5)
+    if not any(isinstance(node, AffineAutoregressive) for node in nodes(bijection)):
+        # no term looks at the record, so none may be left in the private part
+        close(private, np.zeros(4), 1e-6)
+
+
+def nodes(tree) -> list:
+    """All bijections inside a bijection."""
+    found = [tree]
+    inside = [c for c in vars(tree).values() if isinstance(c, AbstractBijection)]
+    inside += getattr(tree, "bijections", ())
+    for child in inside:
+        found += nodes(child)
+    return found
+
+
+@every
+@every_dim
+@pytest.mark.parametrize("method", ["forward_and_log_det", "inverse_and_log_det"])
+def test_jit_and_vmap_change_nothing(name: str, dim: int, method: str):
+    run = getattr(made(name, dim, x64=False), method)
+    points = 2 * jax.random.normal(jax.random.key(2), (3, dim))
+    images, log_dets = eqx.filter_jit(jax.vmap(run))(points)
+    assert images.shape == (3, dim)
+    assert log_dets.shape == (3,)
+    for point, image, log_det in zip(points, images, log_dets, strict=True):
+        close(image, run(point)[0], 1e-4)
+        close(log_det, run(point)[1], 1e-4)
+
+
+@every
+def test_a_round_trip_through_leaves_gives_the_same_bijection(name: str):
+    bijection = made(name, 2, x64=False)
+    leaves, structure = jax.tree.flatten(bijection)
+    again = jax.tree.unflatten(structure, [np.array(leaf) for leaf in leaves])
+    assert jax.tree.structure(again) == structure
+    assert again.dim == 2
+    points = jax.random.normal(jax.random.key(3), (3, 2))
+    for a, b in zip(
+        jax.vmap(bijection.inverse_and_log_det)(points),
+        jax.vmap(jax.tree.map(jnp.asarray, again).inverse_and_log_det)(points),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+@every
+def test_every_trained_number_sits_in_a_layer(name: str):
+    bijection = made(name, 5, x64=False)
+    loose = [n for n in jax.tree.leaves(bijection, is_leaf=is_layer) if not is_layer(n)]
+    assert loose == []
+
+
+def layers_of(tree) -> list[AbstractLayer]:
+    return [n for n in jax.tree.leaves(tree, is_leaf=is_layer) if is_layer(n)]
+
+
+def per_record(layer: AbstractLayer, tap, depth: int):
+    """Each record's gradient, mapped over the axes by which a layer is stacked."""
+    if depth == 0:
+        return layer.per_record(tap)
+    return eqx.filter_vmap(
+        lambda layer, tap: per_record(layer, tap, depth - 1),
+        in_axes=(eqx.if_array(0), 1),
+        out_axes=eqx.if_array(1),
+    )(layer, tap)
+
+
+def gradients_through_taps(model, loss: Callable, points: jax.Array) -> list:
+    """For each array of each layer: the gradient of every record, from one pass over the taps."""
+    layers = layers_of(model)
+
+    def tapped(taps, x):
+        laid = [with_tap(layer, tap) for layer, tap in zip(layers, taps, strict=True)]
+        structure = jax.tree.structure(model, is_leaf=is_layer)
+        return loss(jax.tree.unflatten(structure, laid), x)
+
+    taps = [zero_tap(layer) for layer in layers]
+    found = jax.jit(jax.vmap(jax.grad(tapped), in_axes=(None, 0)))(taps, points)
+    return jax.tree.leaves(
+        [per_record(la, t, len(la.stack)) for la, t in zip(layers, found, strict=True)]
+    )
+
+
+def gradients_by_vmap(model, loss: Callable, points: jax.Array) -> list:
+    found = jax.jit(jax.vmap(jax.grad(loss), in_axes=(None, 0)))(model, points)
+    return jax.tree.leaves(found)
+
+
+def assert_same_gradients(ours: list, theirs: list, relative: float) -> None:
+    assert [a.shape for a in ours] == [b.shape for b in theirs]
+    for a, b in zip(ours, theirs, strict=True):
+        scale = np.abs(b).max() + 1e-6
+        np.testing.assert_allclose(a / scale, b / scale, atol=relative)
+
+
+def of_inverse(bijection: AbstractBijection, x: jax.Array) -> jax.Array:
+    z, log_det = bijection.inverse_and_private_log_det(x)
+    return 0.5 * jnp.sum(jnp.square(z)) - log_det
+
+
+@every
+@every_dim
+def test_taps_give_each_record_the_gradient_of_the_private_part_or_are_refused(name: str, dim: int):
+    bijection = made(name, dim, x64=False)
+    points = jax.random.normal(jax.random.key(4), (3, dim))
+    if not layers_of(bijection):
+        assert not jax.tree.leaves(bijection)
+    elif name.startswith("invert"):
+        with pytest.raises(PrivacyError, match="data to base"):
+            gradients_through_taps(bijection, of_inverse, points)
+    else:
+        ours = gradients_through_taps(bijection, of_inverse, points)
+        assert_same_gradients(ours, gradients_by_vmap(bijection, of_inverse, points), 1e-4)
+
+
+@pytest.mark.parametrize("dim", [2, 5])
+def test_the_jacobian_of_an_autoregressive_map_is_triangular(dim: int):
+    bijection = made("autoregressive", dim, x64=False)
+    x = jax.random.normal(jax.random.key(5), (dim,))
+    jacobian = jax.jacfwd(lambda x: bijection.inverse_and_log_det(x)[0])(x)
+    np.testing.assert_array_equal(np.triu(jacobian, 1), 0)
+    assert np.all(np.diag(jacobian) > 0)
+    assert np.all(jacobian[np.tril_indices(dim, -1)] != 0)  # and sees all it may see
+
+
+def test_scan_and_chain_keep_the_same_order():
+    dim, keys = 3, jax.random.split(jax.random.key(6), 2)
+    blocks = [shaken(block(k, dim), k2, 0.3) for k, k2 in (jax.random.split(k) for k in keys)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *blocks)
+    chain, scan = Chain(blocks), Scan(stacked, 2)
+    z = jnp.array([0.3, -1.0, 2.0])
+    for a, b in zip(chain.forward_and_log_det(z), scan.forward_and_log_det(z), strict=True):
+        close(a, b, 1e-5)
+    close(chain.public_log_det(), scan.public_log_det(), 1e-6)
+
+
+def test_bounds_are_reached_from_the_unit_box_and_nothing_of_them_is_trained():
+    affine = Affine.from_bounds([0.0, -3e38], [10.0, 3e38])
+    low, _ = affine.inverse_and_log_det(jnp.array([0.0, -3e38]))
+    high, _ = affine.inverse_and_log_det(jnp.array([10.0, 3e38]))
+    close(low, [-1.0, -1.0], 1e-6)
+    close(high, [1.0, 1.0], 1e-6)
+    assert jax.tree.leaves(affine) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: Affine(shift=[0.0], scale=[0.0]), "scale must be positive"),
+        (lambda: Affine(shift=[0.0], scale=[1e-42]), "do not fit float32"),
+        (lambda: Affine(shift=[1e300], scale=[1.0]), "do not fit float32"),
+        (lambda: Affine(shift=[float("nan")], scale=[1.0]), "shift must be a number"),
+        (lambda: Affine(shift=[0.0, 1.0], scale=[1.0]), "one number a coordinate"),
+        (lambda: Affine(shift=[], scale=[]), "one number a coordinate"),
+        (lambda: Affine.from_bounds([1.0], [1.0]), "low must be below high"),
+        (lambda: Affine.from_bounds([0.0], [float("inf")]), "high must be finite"),
+        (lambda: Affine.from_bounds([0.0, 0.0], [1.0]), "low has 2 bounds"),
+        (lambda: Permutation([0, 0]), "each of 0..dim-1 once"),
+        (lambda: Permutation([]), "each of 0..dim-1 once"),
+        (lambda: reverse(0), "dim must be at least 1"),
+        (lambda: Chain([]), "at least one bijection"),
+        (lambda: Chain([reverse(2), reverse(3)]), r"\[2, 3\]"),
+        (lambda: Scan(ActNorm.create(3), 2), "leading axis of num_blocks=2"),
+        (lambda: Scan.create(lambda _: reverse(2), 0, key=jax.random.key(0)), "num_blocks"),
+        (
+            lambda: AffineAutoregressive(MaskedMLP.create(2, 3, key=jax.random.key(0))),
+            "num_params=2",
+        ),
+        (
+            lambda: AffineAutoregressive(autoregressive(jax.random.key(0), 2).conditioner, 0.0),
+            "log_scale_bound must be positive",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_named(wrong: Callable, message: str):
+    with pytest.raises(ValueError, match=message):
+        wrong()

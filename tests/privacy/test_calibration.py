@@ -1,0 +1,115 @@
+import pytest
+
+from veilflow._core.errors import BudgetError
+from veilflow.privacy import calibration, events as ev
+from veilflow.privacy.budget import Budget
+from veilflow.privacy.ledger import Ledger
+
+COUNTED = Ledger().spend(ev.ZeroConcentrated(0.005), purpose="count")
+
+
+def cost(ledger, rate, noise, steps, *, delta, accountant="pld"):
+    event = calibration.training_event(rate, noise, steps)
+    return ledger.spend(event, purpose="t").epsilon(delta=delta, accountant=accountant)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 10.0, 300.0])
+def test_calibrated_noise_spends_the_budget_to_a_thousandth_from_below(epsilon):
+    noise = calibration.noise_multiplier(Budget(epsilon, 1e-5), sampling_rate=0.01, steps=3000)
+    spent = cost(Ledger(), 0.01, noise, 3000, delta=1e-5)
+    assert epsilon * (1 - 1e-3) <= spent <= epsilon
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp", "gdp"])
+def test_noise_can_be_calibrated_with_any_accountant_of_sampled_steps(accountant):
+    budget = Budget(2.0, 1e-6)
+    noise = calibration.noise_multiplier(
+        budget, sampling_rate=0.02, steps=500, accountant=accountant
+    )
+    spent = cost(Ledger(), 0.02, noise, 500, delta=1e-6, accountant=accountant)
+    assert 2.0 * (1 - 1e-3) <= spent <= 2.0
+
+
+def test_plain_gaussians_can_be_calibrated_by_zcdp_and_need_more_noise_than_by_pld():
+    budget = Budget(1.0, 1e-6)
+    noises = [
+        calibration.noise_multiplier(budget, sampling_rate=1.0, steps=7, accountant=name)
+        for name in ("pld", "zcdp")
+    ]
+    assert noises[0] < noises[1]
+
+
+def test_what_was_spent_before_is_taken_into_account():
+    budget = Budget(1.0, 1e-5)
+    alone = calibration.noise_multiplier(budget, sampling_rate=0.01, steps=1000)
+    after = calibration.noise_multiplier(budget, sampling_rate=0.01, steps=1000, ledger=COUNTED)
+    assert after > alone
+    assert 0.999 <= cost(COUNTED, 0.01, after, 1000, delta=1e-5) <= 1.0
+
+
+def test_calibrated_steps_fit_and_a_few_more_do_not():
+    steps = calibration.steps(Budget(1.0, 1e-5), sampling_rate=0.01, noise_multiplier=1.0)
+    assert cost(Ledger(), 0.01, 1.0, steps, delta=1e-5) <= 1.0
+    assert cost(Ledger(), 0.01, 1.0, round(steps * 1.02), delta=1e-5) > 1.0
+
+
+def test_few_steps_are_counted_to_the_last_one():
+    budget = Budget(3.0, 1e-5)
+    steps = calibration.steps(budget, sampling_rate=1.0, noise_multiplier=4.0)
+    assert cost(Ledger(), 1.0, 4.0, steps, delta=1e-5) <= 3.0
+    assert cost(Ledger(), 1.0, 4.0, steps + 1, delta=1e-5) > 3.0
+
+
+def test_a_calibrated_rate_spends_the_budget_from_below():
+    rate = calibration.sampling_rate(Budget(1.0, 1e-5), noise_multiplier=1.0, steps=500)
+    assert 0.999 <= cost(Ledger(), rate, 1.0, 500, delta=1e-5) <= 1.0
+
+
+def test_a_budget_that_affords_everything_gives_the_end_of_the_range():
+    assert calibration.sampling_rate(Budget(9.0, 1e-5), noise_multiplier=50.0, steps=3) == 1.0
+    roomy = Budget(9.0, 1e-5)
+    assert calibration.steps(roomy, sampling_rate=1e-9, noise_multiplier=1e3) == 10**8
+
+
+def test_an_unreachable_target_says_what_would_be_reachable():
+    with pytest.raises(BudgetError, match=r"even steps=1 would bring the total to epsilon=\d"):
+        calibration.steps(Budget(0.01, 1e-9), sampling_rate=1.0, noise_multiplier=1.0)
+
+
+def test_nothing_fits_a_ledger_that_is_already_overdrawn():
+    spent = Ledger().spend(ev.PureDP(3.0), purpose="bounds")
+    with pytest.raises(BudgetError, match="already spent"):
+        calibration.noise_multiplier(
+            Budget(1.0, 1e-5), sampling_rate=0.01, steps=10, ledger=spent
+        )
+
+
+def test_any_event_can_be_calibrated():
+    scale = calibration.calibrate(
+        lambda b: ev.Repeated(10, ev.Laplace(b)),
+        Budget(1.0, 0.0),
+        bracket=(1e-3, 1e5),
+        increasing=False,
+    )
+    assert 10.0 <= scale <= 10.02
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"sampling_rate": 0.0, "steps": 10},
+        {"sampling_rate": 1.5, "steps": 10},
+        {"sampling_rate": 0.1, "steps": 0},
+    ],
+)
+def test_impossible_settings_are_refused_before_any_search(bad):
+    with pytest.raises(ValueError):
+        calibration.noise_multiplier(Budget(1.0, 1e-5), **bad)
+
+
+def test_the_same_question_is_answered_from_memory():
+    asked = dict(sampling_rate=0.013, steps=777)
+    first = calibration.noise_multiplier(Budget(1.0, 1e-5), **asked)
+    hits = calibration._noise_multiplier.cache_info().hits
+    assert calibration.noise_multiplier(Budget(1.0, 1e-5), **asked) == first
+    assert calibration._noise_multiplier.cache_info().hits == hits + 1

@@ -1,0 +1,108 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veilflow._core.errors import ArtifactError
+from veilflow.privacy import events as ev
+
+positive = st.floats(1e-6, 1e6)
+fraction = st.floats(1e-9, 0.999)
+
+plain = st.one_of(
+    st.builds(ev.Gaussian, positive),
+    st.builds(ev.Laplace, positive),
+    st.builds(ev.ZeroConcentrated, positive),
+    st.builds(ev.PureDP, positive),
+    st.builds(ev.ExponentialMechanism, positive),
+    st.builds(ev.ApproximateDP, positive, fraction),
+    st.just(ev.NonPrivate()),
+)
+any_event = st.recursive(
+    plain,
+    lambda inner: st.one_of(
+        st.builds(ev.PoissonSampled, st.floats(1e-6, 1.0), inner),
+        st.builds(ev.Repeated, st.integers(1, 10**9), inner),
+        st.builds(ev.Together, st.lists(inner, min_size=1, max_size=3).map(tuple)),
+    ),
+    max_leaves=6,
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["kind", "event", "events", "times", "epsilon", "noise_multiplier"]),
+            inner | st.sampled_from(["gaussian", "repeated", "together", "pure"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(any_event)
+def test_an_event_survives_json_text_unchanged(event):
+    text = json.dumps(event.to_json(), allow_nan=False)
+    assert ev.from_json(json.loads(text)) == event
+
+
+@given(json_values)
+def test_hostile_json_is_an_artifact_error_or_a_valid_event(data):
+    try:
+        event = ev.from_json(data)
+    except ArtifactError:
+        return
+    assert ev.from_json(event.to_json()) == event
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        "gaussian",
+        {"kind": []},
+        {"kind": {"kind": "gaussian"}},
+        {"kind": "gaussian"},
+        {"kind": "gaussian", "noise_multiplier": math.nan},
+        {"kind": "gaussian", "noise_multiplier": math.inf},
+        {"kind": "gaussian", "noise_multiplier": 10**400},
+        {"kind": "gaussian", "noise_multiplier": "1"},
+        {"kind": "gaussian", "noise_multiplier": True},
+        {"kind": "gaussian", "noise_multiplier": 1.0, "comment": "x"},
+        {"kind": "repeated", "times": 1.5, "event": {"kind": "non-private"}},
+        {"kind": "repeated", "times": 0, "event": {"kind": "non-private"}},
+        {"kind": "together", "events": {}},
+        {"kind": "together", "events": []},
+        {"kind": "poisson-sampled", "sampling_rate": 1.5, "event": {"kind": "non-private"}},
+    ],
+)
+def test_a_malformed_event_is_refused(data):
+    with pytest.raises(ArtifactError):
+        ev.from_json(data)
+
+
+def test_events_nested_beyond_reason_are_refused():
+    data = {"kind": "non-private"}
+    for _ in range(5000):
+        data = {"kind": "repeated", "times": 2, "event": data}
+    with pytest.raises(ArtifactError, match="nested"):
+        ev.from_json(data)
+
+
+def test_numpy_settings_are_written_as_plain_numbers():
+    event = ev.Repeated(np.int64(3), ev.Gaussian(np.float32(1.5)))
+    assert ev.from_json(json.loads(json.dumps(event.to_json()))) == event
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize(
+    "make", [ev.Gaussian, ev.Laplace, ev.ZeroConcentrated, ev.PureDP, ev.ExponentialMechanism]
+)
+def test_no_event_is_made_without_protection_by_accident(make, bad):
+    with pytest.raises(ValueError, match="must be"):
+        make(bad)

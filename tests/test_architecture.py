@@ -1,0 +1,144 @@
+"""Arrows point down: a file imports from its own folder and lower rows, also inside functions."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "veilflow"
+
+ROWS = [
+    {"_core"},
+    {"nn"},
+    {"privacy", "flows"},
+    {"engine", "tabular", "images"},
+    {"models"},
+    {"evaluation", "audit", "datasets"},
+    {"reports", "studio"},
+    {"veilflow"},  # src/veilflow/__init__.py, the front door: only the command line enters by it
+    {"cli"},
+]
+ROW = {folder: row for row, folders in enumerate(ROWS) for folder in folders}
+
+OUR_MODULE = re.compile(rf"veilflow\.({'|'.join(ROW)})(\.\w+)*")
+
+OUTSIDE = ("benchmarks", "reproductions", "examples")
+PUBLIC = {"veilflow", "engine", "nn", "flows", "privacy"}
+
+
+def imported_modules(source: str, package: str) -> Iterator[str]:
+    """Dotted names a file imports anywhere; strings that name a module of ours are lazy imports."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = (
+                package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+            )
+            base = ".".join([*parents, *filter(None, [node.module])])
+            # any of the names may be a module: `from veilflow import engine`
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and OUR_MODULE.fullmatch(str(node.value)):
+            yield str(node.value)
+
+
+def folders_used(source: str, package: str) -> set[str]:
+    """The folders of veilflow that a file imports from; `veilflow` stands for the front door."""
+    parts = [name.split(".") for name in imported_modules(source, package)]
+    ours = [name for name in parts if name[0] == "veilflow"]
+    return {name[1] if len(name) > 1 and name[1] in ROW else "veilflow" for name in ours}
+
+
+def upward(folder: str, source: str, package: str) -> set[str]:
+    """What a file in `folder` imports although it must not."""
+    return {
+        used
+        for used in folders_used(source, package)
+        if used != folder and ROW[used] >= ROW[folder]
+    }
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def folder_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).parts
+    if parts == ("__main__.py",):
+        return "cli"
+    return parts[0] if len(parts) > 1 else "veilflow"
+
+
+def package_of(path: Path) -> str:
+    return ".".join(["veilflow", *path.relative_to(PACKAGE).parent.parts])
+
+
+def test_every_folder_of_the_package_has_a_row():
+    assert {folder_of(path) for path in modules()} <= set(ROW)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_file_imports_only_from_its_own_folder_and_lower_rows(path: Path):
+    assert upward(folder_of(path), path.read_text("utf-8"), package_of(path)) == set()
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_the_package_never_imports_benchmarks_reproductions_or_examples(path: Path):
+    names = imported_modules(path.read_text("utf-8"), package_of(path))
+    assert {name.split(".")[0] for name in names}.isdisjoint(OUTSIDE)
+
+
+def private_use(source: str) -> set[str]:
+    """What a file outside the package imports of veilflow beyond its public folders."""
+    names = {name for name in imported_modules(source, "outside") if name.startswith("veilflow")}
+    return {
+        name
+        for name in names
+        if (set(name.split(".")) & (set(ROW) - PUBLIC)) or re.search(r"\._(?!_)", name)
+    }
+
+
+def test_benchmarks_reproductions_and_examples_use_only_the_public_api():
+    files = [path for folder in OUTSIDE for path in sorted((ROOT / folder).rglob("*.py"))]
+    found = {str(path.relative_to(ROOT)): private_use(path.read_text("utf-8")) for path in files}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    ("folder", "source", "caught"),
+    [
+        ("privacy", "from veilflow.engine.train import train", {"engine"}),
+        ("privacy", "from veilflow import flows", {"flows"}),  # a neighbor in the same row
+        ("privacy", "import veilflow.models.density as d", {"models"}),
+        ("privacy", "from ..cli import main", {"cli"}),
+        ("privacy", "from veilflow import load", {"veilflow"}),
+        ("privacy", "def f():\n    from veilflow.engine import plan", {"engine"}),
+        ("privacy", "lazy = {'train': 'veilflow.engine.train'}", {"engine"}),
+        ("privacy", "from . import unit\nfrom veilflow._core import check\nimport jax", set()),
+        ("privacy", "'a sentence about veilflow.engine.train'", set()),
+        ("models", "from veilflow.engine import plan\nfrom veilflow.privacy import unit", set()),
+        ("veilflow", "from veilflow.cli import main", {"cli"}),
+        ("cli", "import veilflow", set()),
+    ],
+)
+def test_the_check_itself_catches_upward_imports(folder: str, source: str, caught: set[str]):
+    assert upward(folder, source, f"veilflow.{folder}") == caught
+
+
+@pytest.mark.parametrize(
+    ("source", "caught"),
+    [
+        ("import veilflow as vf\nfrom veilflow.engine import plan", set()),
+        ("from veilflow._core import check", {"veilflow._core.check"}),
+        (
+            "from veilflow.models.density import DensityFlow",
+            {"veilflow.models.density.DensityFlow"},
+        ),
+        ("from veilflow.engine._step import step", {"veilflow.engine._step.step"}),
+    ],
+)
+def test_the_check_itself_catches_private_use_from_outside(source: str, caught: set[str]):
+    assert private_use(source) == caught
