@@ -25,15 +25,15 @@ def test_hidden_units_are_sorted_and_spread_evenly_over_the_degrees(dim: int, si
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
-@pytest.mark.parametrize("hidden", [(), (7,), (30, 20), (2, 3)])
+@pytest.mark.parametrize("hidden", [(), (7,), (30, 20), (3, 4)])
 def test_parameters_of_a_coordinate_depend_on_earlier_coordinates_only(hidden, activation):
     dim, num_params = 6, 3
     network = MaskedMLP.create(
         dim, num_params, key=jax.random.key(0), hidden=hidden, activation=activation
     )
-    x = jax.random.normal(jax.random.key(1), (dim,))
+    x = jnp.linspace(-1.0, 2.0, dim)
     assert network(x).shape == (num_params, dim)
-    jacobian = jax.jacfwd(network)(x)
+    jacobian = np.asarray(jax.jit(jax.jacfwd(network))(x))
     for p in range(num_params):
         np.testing.assert_array_equal(np.triu(jacobian[p]), 0)
         assert np.any(jacobian[p] != 0)
@@ -47,7 +47,7 @@ def test_with_one_coordinate_the_parameters_depend_on_nothing():
 def test_a_fresh_network_says_almost_zero():
     network = MaskedMLP.create(10, 2, key=jax.random.key(0))
     x = 3 * jax.random.normal(jax.random.key(1), (100, 10))
-    assert np.abs(jax.vmap(network)(x)).max() < 0.05
+    assert np.abs(jax.jit(jax.vmap(network))(x)).max() < 0.05
 
 
 @pytest.mark.parametrize(

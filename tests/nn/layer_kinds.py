@@ -62,7 +62,9 @@ def _masked(key, size=IN):
 def _stacked(key):
     def make(key):
         one, two = jax.random.split(key)
-        return Sequence((_masked(one), nn.Scale(jnp.full(IN, 0.3)), nn.Dense.create(IN, IN, key=two)))
+        return Sequence(
+            (_masked(one), nn.Scale(jnp.full(IN, 0.3)), nn.Dense.create(IN, IN, key=two))
+        )
 
     return Stacked(eqx.filter_vmap(make)(jax.random.split(key, 3)))
 
@@ -121,4 +123,5 @@ def make(name):
 
 def loss_fn(model, record, key):
     del key
-    return jnp.sum(jnp.sin(model(record)) * jnp.arange(1.0, model(record).size + 1))
+    output = model(record)
+    return jnp.sum(jnp.sin(output) * jnp.arange(1.0, output.size + 1))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.nn.layer_kinds import IN, KINDS, loss_fn, make
 from veilflow import nn
-from veilflow.engine.observed import observe_gradients
+from veilflow.engine.observed import measured, observe_gradients
 from veilflow.nn.tap import is_layer, with_tap, zero_tap
 
 RECORDS = 7
@@ -24,7 +24,8 @@ def observed_and_plain(name):
 
     @eqx.filter_jit
     def observe(model, rows):
-        return observe_gradients(loss_fn, model, rows, jnp.ones(RECORDS, bool), loss_key)
+        keep = jnp.ones(RECORDS, bool)
+        return measured(observe_gradients(loss_fn, model, rows, keep, loss_key))
 
     @eqx.filter_jit
     def plain(model, rows):
@@ -132,7 +133,37 @@ def test_a_record_does_not_see_its_neighbors(key):
 
     def norms(rows):
         keep = jnp.ones(RECORDS, bool)
-        return observe_gradients(loss_fn, model, rows, keep, jax.random.clone(loss_key)).squared_norm()
+        captured = observe_gradients(loss_fn, model, rows, keep, jax.random.clone(loss_key))
+        return measured(captured).squared_norm()
 
     one, two = norms(rows), norms(rows.at[0].set(1e6))
     np.testing.assert_array_equal(one[1:], two[1:])
+
+
+class Twice(eqx.Module):
+    layer: nn.Dense
+
+    def __call__(self, x):
+        return self.layer(jnp.tanh(self.layer(x)))
+
+
+class TwiceInALoop(Twice):
+    def __call__(self, x):
+        return jax.lax.scan(lambda x, _: (self.layer(x), None), x, None, length=2)[0]
+
+
+class TwiceUnderJit(Twice):
+    def __call__(self, x):
+        return jax.jit(lambda layer, x: layer(jnp.tanh(layer(x))))(self.layer, x)
+
+
+@pytest.mark.parametrize("kind", [Twice, TwiceInALoop, TwiceUnderJit])
+def test_a_layer_called_twice_outside_reused_is_refused(kind, key):
+    layer_key, loss_key = jax.random.split(key)
+    model = kind(nn.Dense.create(IN, IN, key=layer_key))
+    with pytest.raises(ValueError, match="more than once for each record"):
+        observe_gradients(loss_fn_once, model, jnp.ones((2, IN)), jnp.ones(2, bool), loss_key)
+
+
+def loss_fn_once(model, record, key):
+    return jnp.sum(model(record))

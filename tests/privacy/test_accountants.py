@@ -1,5 +1,6 @@
 import math
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from veilflow._core.errors import PrivacyError
-from veilflow.privacy import accounting, events as ev
+from veilflow.privacy import accounting
+from veilflow.privacy import events as ev
 from veilflow.privacy.accounting import composition
 from veilflow.privacy.accounting.conversions import log_delta_of_rho
 from veilflow.privacy.accounting.pairs import BoundedRangePair, zero_concentrated
@@ -16,7 +18,6 @@ from veilflow.privacy.unit import Adjacency
 
 PLD = accounting.get("pld")
 RDP = accounting.get("rdp")
-BOUNDS = ("pld", "rdp", "zcdp", "pure", "basic")
 
 
 def steps(rate, noise, times):
@@ -38,6 +39,7 @@ CONTRACT = {
     "gdp": [steps(0.05, 1.5, 100), ev.Gaussian(3.0)],
     "pure": [ev.PureDP(0.2), ev.Laplace(5.0), ev.ExponentialMechanism(0.3)],
     "basic": [ev.PureDP(0.2), ev.ApproximateDP(0.5, 1e-7), ev.Laplace(5.0)],
+    "dp-accounting": [steps(0.05, 1.5, 100), ev.Laplace(2.0), ev.ApproximateDP(0.1, 1e-14)],
 }
 
 
@@ -68,7 +70,7 @@ def test_unprotected_use_costs_everything(case):
 def test_more_releases_cost_more_and_repeating_is_the_same_as_listing(case):
     accountant, events = case
     spent = [accountant.epsilon(events[:n], delta=1e-5) for n in range(len(events) + 1)]
-    assert all(a < b for a, b in zip(spent, spent[1:], strict=False))
+    assert all(a < b for a, b in pairwise(spent))
     listed = accountant.epsilon([*events, *events, *events], delta=1e-5)
     assert listed == accountant.epsilon(ev.Repeated(3, ev.Together(tuple(events))), delta=1e-5)
 
@@ -76,7 +78,7 @@ def test_more_releases_cost_more_and_repeating_is_the_same_as_listing(case):
 def test_epsilon_falls_as_delta_grows(case):
     accountant, events = case
     spent = [accountant.epsilon(events, delta=d) for d in (1e-12, 1e-8, 1e-4, 1e-2)]
-    assert all(a >= b for a, b in zip(spent, spent[1:], strict=False))
+    assert all(a >= b for a, b in pairwise(spent))
 
 
 def test_delta_at_the_epsilon_proved_is_at_most_the_delta_asked_for(case):
@@ -102,7 +104,7 @@ def test_sampling_under_replace_one_is_refused_and_plain_releases_are_not(case):
     sampled = ev.PoissonSampled(0.1, ev.PureDP(1.0))
     with pytest.raises(PrivacyError, match="replace-one"):
         accountant.epsilon(sampled, delta=1e-5, adjacency=Adjacency.REPLACE_ONE)
-    plain = ev.Gaussian(1.0) if accountant.name in ("pld", "gdp", "zcdp", "rdp") else ev.PureDP(1.0)
+    plain = ev.PureDP(1.0) if accountant.name in ("pure", "basic") else ev.Gaussian(1.0)
     answers = {accountant.epsilon(plain, delta=1e-5, adjacency=a) for a in Adjacency}
     assert len(answers) == 1  # noise is measured against the sensitivity of the adjacency itself
 
@@ -121,7 +123,7 @@ def test_sampling_with_rate_one_is_no_sampling(case):
 
 
 def test_an_unsupported_event_names_an_accountant_that_can():
-    with pytest.raises(PrivacyError, match="PoissonSampled.*'pld'"):
+    with pytest.raises(PrivacyError, match=r"PoissonSampled.*'pld'"):
         accounting.get("zcdp").epsilon([ev.PureDP(1.0), steps(0.1, 1.0, 5)], delta=1e-5)
     with pytest.raises(ValueError, match="one of"):
         accounting.get("prv")
@@ -278,6 +280,21 @@ def test_pld_agrees_with_an_independent_implementation(rate, noise, times):
 
 
 @pytest.mark.parametrize(
+    ("rate", "noise", "times"), [(0.02, 1.0, 30), (0.3, 0.7, 5), (1e-3, 0.5, 3)]
+)
+def test_pld_is_never_below_an_optimistic_estimate_of_the_truth(rate, noise, times):
+    from dp_accounting.pld import privacy_loss_distribution as reference
+
+    lower = reference.from_gaussian_mechanism(
+        noise, sampling_prob=rate, pessimistic_estimate=False, use_connect_dots=False
+    ).self_compose(times, tail_mass_truncation=0)
+    for delta in (1e-3, 1e-6):
+        ours = PLD.epsilon(steps(rate, noise, times), delta=delta)
+        optimistic = lower.get_epsilon_for_delta(delta)
+        assert optimistic <= ours <= optimistic * 1.01 + 2e-4 * times
+
+
+@pytest.mark.parametrize(
     ("rate", "noise", "times", "delta", "expected"),
     [
         (100 / 24060, 2.1, 4737, 1.52e-5, 0.5),
@@ -307,7 +324,7 @@ def test_the_central_limit_is_exact_for_plain_gaussians():
     assert accounting.get("gdp").epsilon(event, delta=1e-6) == PLD.epsilon(event, delta=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12)
 @given(
     rate=st.floats(1e-4, 0.9),
     noise=st.floats(0.4, 20.0),
@@ -326,12 +343,12 @@ def test_epsilon_grows_with_steps_and_rate_and_falls_with_noise(rate, noise, tim
 
 def test_a_hundred_different_steps_compose_in_seconds_and_from_above():
     kinds = [steps(0.01, 1.0 + 1e-9 * i, 30) for i in range(100)]
-    start = time.perf_counter()
+    start = time.process_time()
     apart = PLD.epsilon(kinds, delta=1e-5)
-    elapsed = time.perf_counter() - start
+    elapsed = time.process_time() - start
     together = PLD.epsilon(steps(0.01, 1.0, 3000), delta=1e-5)
     assert together * (1 - 1e-4) <= apart <= together * 1.002
-    assert elapsed < 20  # 2 s alone on two cores; the machine may be busy
+    assert elapsed < 10  # processor seconds; about 2 on one core of 2024
 
 
 @pytest.mark.parametrize(
@@ -353,9 +370,9 @@ def test_a_hundred_different_steps_compose_in_seconds_and_from_above():
     ids=str,
 )
 def test_extreme_ledgers_are_answered_at_once_and_below_rdp(event):
-    start = time.perf_counter()
+    start = time.process_time()
     epsilon = PLD.epsilon(event, delta=1e-5)
-    assert time.perf_counter() - start < 15
+    assert time.process_time() - start < 15
     assert 0 <= epsilon < math.inf
     assert epsilon <= RDP.epsilon(event, delta=1e-5) * (1 + 1e-3)
 

@@ -54,7 +54,7 @@ def test_the_noise_named_in_the_refusal_does_fit():
 
 
 def test_a_refusal_of_something_else_than_training_has_no_false_advice():
-    with pytest.raises(BudgetError, match="0.5 is left") as caught:
+    with pytest.raises(BudgetError, match=r"0\.5 is left") as caught:
         Budget(0.5, 1e-5).check(Ledger(), ev.PureDP(2.0), purpose="bounds")
     assert "noise_multiplier" not in str(caught.value)
 

@@ -1,7 +1,8 @@
 import pytest
 
 from veilflow._core.errors import BudgetError
-from veilflow.privacy import calibration, events as ev
+from veilflow.privacy import calibration
+from veilflow.privacy import events as ev
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.ledger import Ledger
 
@@ -79,9 +80,7 @@ def test_an_unreachable_target_says_what_would_be_reachable():
 def test_nothing_fits_a_ledger_that_is_already_overdrawn():
     spent = Ledger().spend(ev.PureDP(3.0), purpose="bounds")
     with pytest.raises(BudgetError, match="already spent"):
-        calibration.noise_multiplier(
-            Budget(1.0, 1e-5), sampling_rate=0.01, steps=10, ledger=spent
-        )
+        calibration.noise_multiplier(Budget(1.0, 1e-5), sampling_rate=0.01, steps=10, ledger=spent)
 
 
 def test_any_event_can_be_calibrated():
@@ -108,7 +107,7 @@ def test_impossible_settings_are_refused_before_any_search(bad):
 
 
 def test_the_same_question_is_answered_from_memory():
-    asked = dict(sampling_rate=0.013, steps=777)
+    asked = {"sampling_rate": 0.013, "steps": 777}
     first = calibration.noise_multiplier(Budget(1.0, 1e-5), **asked)
     hits = calibration._noise_multiplier.cache_info().hits
     assert calibration.noise_multiplier(Budget(1.0, 1e-5), **asked) == first

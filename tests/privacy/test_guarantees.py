@@ -50,7 +50,9 @@ def test_a_guarantee_survives_json_with_its_assumptions(epsilon):
     assert "user" in repr(guarantee)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(-1.0, 0.1), (math.nan, 0.1), (1.0, 1.0), (1.0, -0.1)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(-1.0, 0.1), (math.nan, 0.1), (1.0, 1.0), (1.0, -0.1)]
+)
 def test_an_impossible_guarantee_is_refused(epsilon, delta):
     with pytest.raises(ValueError, match="must be"):
         Guarantee(epsilon=epsilon, delta=delta)

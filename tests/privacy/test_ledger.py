@@ -125,9 +125,7 @@ def _changed(**changes):
             entries=[{"purpose": "x", "event": ev.Repeated(10**5000, ev.PureDP(1.0)).to_json()}]
         ),
         _changed(
-            entries=[
-                {"purpose": "x", "event": {"kind": "gaussian", "noise_multiplier": math.nan}}
-            ]
+            entries=[{"purpose": "x", "event": {"kind": "gaussian", "noise_multiplier": math.nan}}]
         ),
         _changed(assumptions="none"),
         _changed(assumptions=[1]),

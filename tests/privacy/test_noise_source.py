@@ -107,8 +107,9 @@ def test_wide_draws_have_the_deviation_of_their_grid_and_fit_int32():
     assert abs(standard.var() - 1) < 6.2 * math.sqrt(2 / n)
     assert stats.kstest(standard[:100_000], "norm").pvalue > FALSE_ALARM
     # nothing of the widening shows: residues are uniform
-    residues = np.bincount(noise.ravel() % 16, minlength=16)
-    assert stats.chisquare(residues).pvalue > FALSE_ALARM
+    residues, _ = np.histogram(noise.ravel() % grid.widening, 16, (0, grid.widening))
+    cells, _ = np.histogram(np.arange(grid.widening), 16, (0, grid.widening))
+    assert stats.chisquare(residues, n * cells / grid.widening).pvalue > FALSE_ALARM
     # rows (steps) and columns (coordinates) are unrelated
     steps = noise / grid.sigma
     assert abs(np.mean(steps[:-1] * steps[1:])) < 6.2 / math.sqrt(n)

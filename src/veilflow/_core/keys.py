@@ -49,11 +49,14 @@ class Secret:
 
     def words(self, purpose: str, first: int, count: int) -> np.ndarray:
         """Raw keys for `count` consecutive steps from `first`: uint32, (count, 2)."""
+        person = purpose.encode()
+        if not 0 < len(person) <= hashlib.blake2b.PERSON_SIZE or b"\0" in person:
+            raise ValueError(f"a purpose has 1 to 16 bytes, none of them zero, got {purpose!r}.")
         digests = [
             hashlib.blake2b(
                 index.to_bytes(8, "little"),
                 key=self._entropy,
-                person=purpose.encode()[:16],
+                person=person,
                 digest_size=4 * _WORDS,
             ).digest()
             for index in range(first, first + count)

@@ -21,11 +21,15 @@ class Accountant(enum.StrEnum):
     GDP = "gdp"
     PURE = "pure"
     BASIC = "basic"
+    DP_ACCOUNTING = "dp-accounting"
 
 
 AccountantFlag = Annotated[
     Accountant,
-    typer.Option(help="pld is tight; rdp and zcdp are looser bounds; gdp is an approximation."),
+    typer.Option(
+        help="pld is tight; dp-accounting is another library's pld, slow; rdp and zcdp are looser "
+        "bounds; gdp is an approximation."
+    ),
 ]
 SamplingRate = Annotated[
     float | None, typer.Option(help="Probability that a record enters a batch.")

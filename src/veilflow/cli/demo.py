@@ -7,7 +7,7 @@ import typer
 
 from veilflow.cli.output import AsJson, emit, guarded, note, statement
 
-_NUM_RECORDS = 20_000
+_NUM_RECORDS = 50_000
 _LOW, _HIGH = (-1.5, -1.0), (2.5, 1.5)  # around the moons; they follow from the generator
 
 
@@ -54,7 +54,7 @@ def demo(
         log_prob=fitted.log_prob,
         low=_LOW,
         high=_HIGH,
-        title=f"epsilon {fitted.guarantee.epsilon:.3g}, delta {fitted.guarantee.delta:.3g}",
+        claim=f"epsilon {fitted.guarantee.epsilon:.3g}, delta {fitted.guarantee.delta:.3g}",
     )
     from veilflow.cli.inspect import describe_ledger, ledger_table
 

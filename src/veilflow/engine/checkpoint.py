@@ -18,12 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from veilflow._core import store
 from veilflow._core.errors import ArtifactError, PrivacyError
 from veilflow._core.keys import Secret
 from veilflow.engine.plan import TrainingPlan
 
-_FORMAT = "veilflow-checkpoint-1"
+_MAGIC = b"veilflow checkpoint 1\n"
+_DIGEST = 32
+"""Bytes of the hash behind the magic, over all that follows: no flipped bit may reuse noise."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,15 @@ class Checkpoint:
         if not self.path.exists():
             return None
         data = self.path.read_bytes()
+        digest, payload = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
         try:
-            arrays = load(data)
-            size = int.from_bytes(data[:8], "little")
-            meta = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["veilflow"])
-            if meta["format"] != _FORMAT:
-                raise ValueError(f"format {str(meta['format'])[:40]!r}")
-            body = hashlib.blake2b(data[8 + size :], digest_size=16).hexdigest()
-            if body != meta["body"]:
-                raise ValueError("contents do not match their hash")
+            if not data.startswith(_MAGIC):
+                raise ValueError("foreign")
+            if _hash(payload) != digest:
+                raise ValueError("damaged")
+            arrays = load(payload)
+            size = int.from_bytes(payload[:8], "little")
+            meta = json.loads(json.loads(payload[8 : 8 + size])["__metadata__"]["veilflow"])
             secret = Secret(bytes.fromhex(meta["secret"]), chosen=bool(meta["chosen"]))
             self._context = dict(meta["context"])
             return Saved(
@@ -103,15 +104,20 @@ class Checkpoint:
         saved = self.read()
         if saved is None or saved.plan is None:
             return state, 0
-        if saved.plan != _plain(plan) or saved.records != self._records:
-            what = "plan" if saved.plan != _plain(plan) else "set of records"
+        others = {
+            "plan": saved.plan != _plain(plan),
+            "secret": saved.secret.reveal() != secret.reveal(),
+            "set of records": saved.records != self._records,
+        }
+        what = next((what for what, differs in others.items() if differs), None)
+        if what is not None:
             raise PrivacyError(
                 f"{self.path.name} belongs to another {what}. Going on would reuse its noise, and "
                 "the difference of the two runs would be exposed. Use another checkpoint path."
             )
         leaves, treedef = jax.tree.flatten(state)
         found = [saved.arrays.get(f"leaf{i}") for i in range(len(leaves))]
-        if any(
+        if len(saved.arrays) != len(leaves) or any(
             new is None or new.shape != old.shape or new.dtype != old.dtype
             for new, old in zip(found, leaves, strict=True)
         ):
@@ -126,25 +132,41 @@ class Checkpoint:
     def delete(self) -> None:
         """Remove the file: the run is over and its secret is not needed any more."""
         self.path.unlink(missing_ok=True)
+        self._partial.unlink(missing_ok=True)
+
+    @property
+    def _partial(self) -> Path:
+        """Half a write. Its name is fixed, so that what a killed run left does not stay."""
+        return self.path.with_name(f".{self.path.name}.partial")
 
     def _write(
         self, arrays: dict[str, np.ndarray], step: int, plan: dict | None, secret: Secret
     ) -> None:
         from safetensors.numpy import save
 
-        bare = save(arrays)
-        size = int.from_bytes(bare[:8], "little")
         meta = {
-            "format": _FORMAT,
             "step": step,
             "plan": plan,
             "records": self._records,
             "context": self._context,
             "secret": secret.reveal().hex(),
             "chosen": secret.chosen,
-            "body": hashlib.blake2b(bare[8 + size :], digest_size=16).hexdigest(),
         }
-        store.write_atomic(self.path, save(arrays, {"veilflow": json.dumps(meta)}), mode=0o600)
+        payload = save(arrays, {"veilflow": json.dumps(meta)})
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"the folder of {self.path} does not exist. Create it first.")
+        # written whole beside it first: a crash leaves the old file or the new one
+        self._partial.unlink(missing_ok=True)
+        handle = os.open(self._partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(handle, "wb") as file:
+            file.write(_MAGIC + _hash(payload) + payload)
+            file.flush()
+            os.fsync(handle)
+        os.replace(self._partial, self.path)
+
+
+def _hash(payload: bytes) -> bytes:
+    return hashlib.blake2b(payload, digest_size=_DIGEST).digest()
 
 
 def _plain(plan: TrainingPlan) -> dict[str, Any]:
@@ -153,6 +175,6 @@ def _plain(plan: TrainingPlan) -> dict[str, Any]:
 
 
 def _fingerprint(records: PyTree, secret: Secret) -> str:
-    leaves = [np.ascontiguousarray(x) for x in jax.tree.leaves(records)]
+    leaves: list[Any] = [np.ascontiguousarray(x) for x in jax.tree.leaves(records)]
     shapes = repr([(x.shape, str(x.dtype)) for x in leaves]).encode()
-    return secret.fingerprint(shapes, *(memoryview(x).cast("B") for x in leaves))
+    return secret.fingerprint(shapes, *(memoryview(x).cast("B") for x in leaves))  # type: ignore[arg-type]

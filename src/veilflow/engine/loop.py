@@ -53,7 +53,8 @@ def train(
     Guarantee:
         The returned parameters, and every intermediate one, are `plan.event` for add/remove of one
         record, given that the noise is what it claims to be; see docs/limitations.md. Resuming from a
-        checkpoint replays the same randomness on the same records and spends nothing more.
+        checkpoint replays the same randomness on the same records and spends nothing more. Hardened
+        noise is not replayed but drawn anew, for steps that nobody has seen.
 
     Args:
         plan: Every public number of the run.
@@ -75,17 +76,18 @@ def train(
     """
     trainable, fixed = eqx.partition(model, eqx.is_inexact_array)
     data = jax.tree.map(jnp.asarray, records.open())
-    lengths = {leaf.shape[0] for leaf in jax.tree.leaves(data)}
-    if len(lengths) != 1 or 0 in lengths:
+    lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(data)}
+    if len(lengths) != 1 or lengths & {(), (0,)}:
         raise ValueError("records must be arrays of one common, positive length.")
     if chunk_size is None:
         chunk_size = choose_chunk(model, plan)
     check.count(chunk_size=chunk_size)
 
-    step, block = Step(plan, loss_fn, public_loss_fn, fixed, chunk_size), _BLOCK
-    if plan.hardened:
-        step = eqx.tree_at(lambda s: s.grid, step, grid_of(plan, model), is_leaf=_is_none)
-        block = max(1, min(_BLOCK, _NOISE_BYTES // (4 * step.grid.num_coordinates)))
+    grid = grid_of(plan, model) if plan.hardened else None
+    step = Step(plan, loss_fn, public_loss_fn, fixed, chunk_size, grid)
+    block = _BLOCK
+    if grid is not None:
+        block = max(1, min(_BLOCK, _NOISE_BYTES // (4 * grid.num_coordinates)))
 
     # a copy, because the first block takes its buffers over and the caller keeps its model
     state = step.init(jax.tree.map(jnp.array, trainable))
@@ -104,7 +106,11 @@ def train(
         state = jax.block_until_ready(run(state, data, keys, noise, count))
         elapsed = time.monotonic() - started
         # the first call compiles, which says nothing about the pace of the next
-        pace = 8 if pace == 1 else max(2, min(2 * count, int(count * _BLOCK_SECONDS / elapsed)))
+        pace = (
+            8
+            if pace == 1
+            else max(2, min(2 * count, int(count * _BLOCK_SECONDS / max(elapsed, 1e-6))))
+        )
         done += count
         if monitor is not None:
             monitor(done)
@@ -163,7 +169,3 @@ def _noise(grid: Grid | None, count: int, block: int) -> np.ndarray | None:
     noise = np.zeros((block, grid.num_coordinates), np.int32)
     noise[:count] = draw((count, grid.num_coordinates), grid=grid)
     return noise
-
-
-def _is_none(node: Any) -> bool:
-    return node is None

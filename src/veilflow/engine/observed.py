@@ -6,7 +6,7 @@ once. No array of size records x parameters is built for layers; loose parameter
 fallback, correct for every pytree, and the engine keeps chunks small when there are many.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import equinox as eqx
@@ -14,41 +14,37 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
+from veilflow.nn.once import check_taps_used_once
 from veilflow.nn.tap import AbstractLayer, Tap, is_layer, with_tap, zero_tap
 
 LossFn = Callable[[Any, Any, Key[Array, ""]], Float[Array, ""]]
 """loss(model, record, key) of ONE record; batches are the engine's business."""
 
-# A record whose tap is longer than this contributes nothing. Within it no square can underflow
-# unnoticed beside a large partner: an error of the norm stays below 1e-9 times the layer's width.
-_LONGEST_SQUARED = 1e20
 
-
-class Observed(eqx.Module):
-    """The gradients of a chunk of records, layer by layer, none of them materialized."""
+class Captured(eqx.Module):
+    """What a backward pass to the taps brought back. No norm is known yet, so nothing can be summed."""
 
     layers: tuple[AbstractLayer, ...]
     taps: tuple[Tap, ...]
     """Axes of each array: the layer's stack, then records, then uses (if any), then features."""
     loose: tuple[Float[Array, "records ..."], ...]
+    """Gradients of parameters outside layers."""
     keep: Bool[Array, " records"]
-    """Real records with a finite gradient; all others are zero throughout."""
-    _where: tuple[str, ...] = eqx.field(static=True)
-    _treedef: Any = eqx.field(static=True)
+    """False for padding, and once measured for records whose gradient is not finite."""
+    where: tuple[str, ...] = eqx.field(static=True)
+    """For each node of the model: "layer", "loose" or "fixed"."""
+    treedef: Any = eqx.field(static=True)
 
-    def squared_norms(self) -> tuple[Float[Array, "*stack records"], ...]:
-        """Squared gradient norm of each record in each layer and loose parameter."""
-        norms = [
-            _over_stack(layer, type(layer).squared_norm, tap)
-            for layer, tap in zip(self.layers, self.taps, strict=True)
-        ]
-        norms += [jnp.sum(jnp.square(g), axis=tuple(range(1, g.ndim))) for g in self.loose]
-        return tuple(norms)
+
+class Observed(Captured):
+    """The gradients of a chunk of records, layer by layer, none of them materialized."""
+
+    norms: tuple[Float[Array, "*stack records"], ...]
+    """Squared gradient norm of each record in each layer and loose parameter, never too small."""
 
     def squared_norm(self) -> Float[Array, " records"]:
         """Squared norm of each record's whole gradient."""
-        norms = self.squared_norms()
-        return sum(jnp.sum(n, axis=tuple(range(n.ndim - 1))) for n in norms)  # type: ignore[return-value]
+        return _whole(self.norms)
 
     def unit_norms(self) -> tuple[tuple[Array, Array], ...]:
         """L1 and squared L2 norms by unit; a loose parameter counts as one unit."""
@@ -63,11 +59,13 @@ class Observed(eqx.Module):
 
     def per_record(self) -> tuple[PyTree[Array], ...]:
         """Every record's gradient, materialized; axes: stack, records, parameter."""
-        grads = [
-            eqx.filter(_over_stack(layer, type(layer).per_record, tap), eqx.is_inexact_array)
-            for layer, tap in zip(self.layers, self.taps, strict=True)
-        ]
-        return tuple(grads) + self.loose
+        grads = []
+        for layer, tap in zip(self.layers, self.taps, strict=True):
+            grad = _over_stack(layer, type(layer).per_record, tap)
+            grad = eqx.filter(grad, eqx.is_inexact_array)
+            stack = len(layer.stack)
+            grads.append(jax.tree.map(lambda g, s=stack: select(self.keep, g, s), grad))
+        return tuple(grads) + tuple(select(self.keep, g, 0) for g in self.loose)
 
     def weighted_sum(self, factors: tuple[Array, ...]) -> PyTree:
         """Sum over records of factor times gradient, shaped like the model's trainable part.
@@ -75,13 +73,14 @@ class Observed(eqx.Module):
         `factors` has one array for each layer and loose parameter: (*stack, records) or, by unit,
         (*stack, records, units).
         """
+        stacks = [len(layer.stack) for layer in self.layers] + [0] * len(self.loose)
+        kept = [select(self.keep, c, stack) for c, stack in zip(factors, stacks, strict=True)]
         sums = [
             _over_stack(layer, type(layer).weighted_sum, tap, c)
-            for layer, tap, c in zip(self.layers, self.taps, factors, strict=False)
+            for layer, tap, c in zip(self.layers, self.taps, kept, strict=False)
         ]
-        for g, c in zip(self.loose, factors[len(self.layers) :], strict=True):
-            c = c.reshape(c.shape[0], *(1,) * (g.ndim - 1))
-            sums.append(jnp.sum(g * c, axis=0))
+        for g, c in zip(self.loose, kept[len(self.layers) :], strict=True):
+            sums.append(jnp.sum(g * c.reshape(c.shape[0], *(1,) * (g.ndim - 1)), axis=0))
         return self.assemble(tuple(sums))
 
     def assemble(self, parts: tuple[PyTree, ...]) -> PyTree:
@@ -93,9 +92,9 @@ class Observed(eqx.Module):
             else next(loose)
             if where == "loose"
             else None
-            for where in self._where
+            for where in self.where
         ]
-        return jax.tree.unflatten(self._treedef, nodes)
+        return jax.tree.unflatten(self.treedef, nodes)
 
     def everywhere(self, factor: Float[Array, " records"]) -> tuple[Array, ...]:
         """One factor a record, the same for all layers, as `weighted_sum` takes it."""
@@ -105,8 +104,8 @@ class Observed(eqx.Module):
 
 def observe_gradients(
     loss_fn: LossFn, model: Any, records: PyTree, keep: Bool[Array, " records"], key: Key[Array, ""]
-) -> Observed:
-    """The gradient of `loss_fn` at each record, in factored form.
+) -> Captured:
+    """The gradient of `loss_fn` at each record, in factored form and not yet measured.
 
     Args:
         loss_fn: Loss of one record; must not mix records, which `vmap` sees to.
@@ -125,6 +124,8 @@ def observe_gradients(
     # the record axis comes right behind the stack axes, where `scan` leaves it: no transposes
     axes = (tuple(len(layer.stack) for layer in layers), 0)
 
+    zeros = tuple(zero_tap(layer) for layer in layers)
+
     def of_record(record: PyTree, key: Key[Array, ""]) -> tuple[tuple[Tap, ...], tuple[Array, ...]]:
         def loss(observed: tuple[tuple[Tap, ...], tuple[Array, ...]]) -> Float[Array, ""]:
             taps, free = iter(observed[0]), iter(observed[1])
@@ -134,21 +135,67 @@ def observe_gradients(
             ]
             return loss_fn(jax.tree.unflatten(treedef, filled), record, key)
 
-        return jax.grad(loss)((tuple(zero_tap(layer) for layer in layers), loose))
+        check_taps_used_once(lambda taps: loss((taps, loose)), zeros)
+        return jax.grad(loss)((zeros, loose))
 
     keys = jax.random.split(key, keep.shape[0])
     taps, loose_grads = jax.vmap(of_record, out_axes=axes)(records, keys)
-    for layer, tap in zip(layers, taps, strict=True):
-        keep = keep & _bounded(tap, len(layer.stack))
-    for g in loose_grads:
-        keep = keep & (jnp.sum(jnp.square(g), axis=tuple(range(1, g.ndim))) < _LONGEST_SQUARED)
-    # zero by selection, not by multiplication: 0 * inf is NaN
-    taps = tuple(
-        jax.tree.map(lambda x, s=len(layer.stack): _select(keep, x, s), tap)
-        for layer, tap in zip(layers, taps, strict=True)
+    return Captured(layers, taps, loose_grads, keep, where, treedef)
+
+
+def measured(captured: Captured) -> Observed:
+    """Gradients with their norms; records whose norm is not finite are no longer kept."""
+    norms = [
+        _over_stack(layer, type(layer).squared_norm, tap)
+        for layer, tap in zip(captured.layers, captured.taps, strict=True)
+    ]
+    norms += [jnp.sum(jnp.square(g), axis=tuple(range(1, g.ndim))) for g in captured.loose]
+    return Observed(
+        layers=captured.layers,
+        taps=captured.taps,
+        loose=captured.loose,
+        keep=captured.keep & jnp.isfinite(_whole(norms)),
+        where=captured.where,
+        treedef=captured.treedef,
+        norms=tuple(norms),
     )
-    loose_grads = tuple(_select(keep, g, 0) for g in loose_grads)
-    return Observed(layers, taps, loose_grads, keep, where, treedef)
+
+
+def clean(observed: Observed) -> Observed:
+    """The same with records that are not kept set to zero: by selection, because 0 * inf is NaN."""
+    stacks = [len(layer.stack) for layer in observed.layers]
+    taps = tuple(
+        Tap(select(observed.keep, tap.a, stack), select(observed.keep, tap.d, stack))
+        for tap, stack in zip(observed.taps, stacks, strict=True)
+    )
+    loose = tuple(select(observed.keep, g, 0) for g in observed.loose)
+    stacks += [0] * len(loose)
+    norms = tuple(select(observed.keep, n, s) for n, s in zip(observed.norms, stacks, strict=True))
+    return eqx.tree_at(lambda o: (o.taps, o.loose, o.norms), observed, (taps, loose, norms))
+
+
+def clipped_total(clip: Callable[[Observed], PyTree], captured: Captured) -> PyTree:
+    """`clip(measured(captured))`, from taps that are computed once and cleaned if need be.
+
+    Norms and sums must be made from the very same numbers. A compiler is free to compute a tap twice,
+    once fused into each, and where a loss is steep the two copies round far apart: the sum is then
+    longer than its norm says. So the taps go through a point that fusion doesn't cross: a barrier on
+    an accelerator; on a CPU, whose compiler drops barriers, a branch.
+    """
+    if jax.default_backend() != "cpu":
+        return clip(clean(measured(jax.lax.optimization_barrier(captured))))
+
+    def of_taps(captured: Captured) -> PyTree:
+        observed = measured(captured)
+        # cleaning costs a pass over memory, so it is done only when needed
+        finite = jnp.all(jnp.isfinite(_whole(observed.norms)))
+        return jax.lax.cond(finite, clip, lambda o: clip(clean(o)), observed)
+
+    def nothing(captured: Captured) -> PyTree:
+        shapes = jax.eval_shape(of_taps, captured)
+        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+
+    return jax.lax.cond(jnp.any(captured.keep), of_taps, nothing, captured)
 
 
 def loose_size(model: Any) -> int:
@@ -157,18 +204,14 @@ def loose_size(model: Any) -> int:
     return sum(node.size for node in nodes if eqx.is_inexact_array(node))
 
 
-def _bounded(tap: Tap, stack: int) -> Bool[Array, " records"]:
-    """True where both halves of a record's tap are finite and not absurdly long."""
-    ok = True
-    for x in (tap.a, tap.d):
-        squared = jnp.sum(jnp.square(x), axis=tuple(i for i in range(x.ndim) if i != stack))
-        ok = ok & (squared < _LONGEST_SQUARED)  # NaN compares false
-    return ok  # type: ignore[return-value]
-
-
-def _select(keep: Bool[Array, " records"], x: Array, stack: int) -> Array:
+def select(keep: Bool[Array, " records"], x: Array, stack: int) -> Array:
+    """`x` where the record is kept, else zero; records are the axis behind `stack` axes."""
     mask = keep.reshape((1,) * stack + keep.shape + (1,) * (x.ndim - stack - 1))
     return jnp.where(mask, x, jnp.zeros_like(x))
+
+
+def _whole(norms: Iterable[Float[Array, "*stack records"]]) -> Float[Array, " records"]:
+    return sum(jnp.sum(n, axis=tuple(range(n.ndim - 1))) for n in norms)  # type: ignore[return-value]
 
 
 def _over_stack(layer: AbstractLayer, method: Callable[..., Any], *args: Any) -> Any:

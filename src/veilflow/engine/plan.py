@@ -70,8 +70,13 @@ class TrainingPlan:
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain JSON values."""
-        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        clipping = {f.name: getattr(self.clipping, f.name) for f in dataclasses.fields(self.clipping)}
-        plain["clipping"] = {"kind": type(self.clipping).__name__, **clipping}
-        plain["optimizer"] = dataclasses.asdict(self.optimizer)
+        plain = _plain(self)
+        plain["clipping"] = {"kind": type(self.clipping).__name__, **_plain(self.clipping)}
+        plain["optimizer"] = _plain(self.optimizer)
         return plain
+
+
+def _plain(settings: Any) -> dict[str, Any]:
+    """Fields by name, with NumPy's numbers made Python's."""
+    values = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
+    return {name: x.item() if hasattr(x, "item") else x for name, x in values.items()}

@@ -20,8 +20,14 @@ def progress_bar(
         yield lambda done: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),
@@ -49,8 +55,5 @@ def progress_bar(
 def _spent(plan: TrainingPlan, ledger: Ledger, done: int, delta: float, total: float) -> str:
     if not plan.private:
         return "infinite"
-    if done == 0:
-        so_far = ledger
-    else:
-        so_far = ledger.spend(plan.event_after(done), purpose="training")
+    so_far = ledger.spend(plan.event_after(done), purpose="training") if done else ledger
     return f"{min(total, so_far.epsilon(delta=delta, accountant='rdp')):.3g}"

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from veilflow._core import keys
 from veilflow.engine import sampling
-from veilflow.engine.observed import LossFn, observe_gradients
+from veilflow.engine.observed import LossFn, clipped_total, observe_gradients
 from veilflow.engine.plan import TrainingPlan
 from veilflow.privacy.events import NonPrivate
 from veilflow.privacy.guarantees import ClippedSum, Released
@@ -81,11 +81,9 @@ class Step(eqx.Module):
             loss_key, clip_key = jax.random.split(jax.random.fold_in(key, index))
             positions, exist = sampling.chunk(running, index * self.chunk_size, self.chunk_size)
             rows = jax.tree.map(lambda x: x[positions], records)
-            observed = observe_gradients(self.loss_fn, model, rows, exist, loss_key)
-            return self.plan.clipping.clip(observed, clip_state, clip_key)
-
-        shapes = jax.eval_shape(of_chunk, jax.ShapeDtypeStruct((), jnp.int32))
-        zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+            captured = observe_gradients(self.loss_fn, model, rows, exist, loss_key)
+            clip = lambda o: self.plan.clipping.clip(o, clip_state, clip_key)  # noqa: E731
+            return clipped_total(clip, captured)
 
         def add(carry: tuple[Array, PyTree]) -> tuple[Array, PyTree]:
             index, total = carry
@@ -94,7 +92,9 @@ class Step(eqx.Module):
         # The trip count depends on how many were drawn: no batch is ever cut short. It shows in the
         # running time, which docs/limitations.md lists.
         more = lambda carry: carry[0] * self.chunk_size < running[-1]  # noqa: E731
-        _, total = jax.lax.while_loop(more, add, (jnp.zeros((), jnp.int32), zero))
+        first = jnp.zeros((), jnp.int32)
+        # nearly every batch fits the first chunk, so the loop is mostly asked and not entered
+        _, total = jax.lax.while_loop(more, add, (first + 1, of_chunk(first)))
         return ClippedSum(total, self.plan.clipping.sensitivity)
 
     def _release(

@@ -95,17 +95,27 @@ class DensityFlow:
         if self.budget.delta == 0:
             raise ValueError("delta must be positive: Gaussian noise has no guarantee at delta=0.")
         self._domain()
-        for name in ("steps", "blocks"):
-            check.count(**{name: getattr(self, name)})
+        if not isinstance(self.hidden, list | tuple):
+            raise TypeError(
+                f"hidden must be a tuple of sizes such as (100, 100), got {self.hidden!r}."
+            )
+        for size in self.hidden:
+            check.count(hidden=size)
+        counts = {name: getattr(self, name) for name in ("steps", "blocks")}
         for name in ("num_records", "batch_size"):
             if getattr(self, name) is not None:
-                check.count(**{name: getattr(self, name)})
+                counts[name] = getattr(self, name)
+        check.count(**counts)
+        for name, value in counts.items():  # NumPy's numbers would not go into a file
+            object.__setattr__(self, name, int(value))
         check.positive(clip_norm=self.clip_norm, learning_rate=self.learning_rate)
         if self.ema_decay is not None:
             check.fraction(ema_decay=self.ema_decay)
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        for size in self.hidden:
-            check.count(hidden=size)
+            object.__setattr__(self, "ema_decay", float(self.ema_decay))
+        for name in ("clip_norm", "learning_rate"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+        object.__setattr__(self, "hidden", tuple(int(size) for size in self.hidden))
+        Secret.from_seed(self.seed)
 
     def fit(
         self,
@@ -148,7 +158,7 @@ class DensityFlow:
                 settings = self._fingerprint()
                 file.begin(secret, {"ledger": ledger.to_json(), "facts": facts, "for": settings})
         else:
-            if saved.context["for"] != self._fingerprint():
+            if saved.context.get("for") != self._fingerprint():
                 raise PrivacyError(
                     "the checkpoint belongs to other settings. Going on would reuse its noise. "
                     "Use the settings of the interrupted run, or another checkpoint path."
@@ -217,7 +227,10 @@ class DensityFlow:
                 f"declare bounds=(low, high) or row_norm=..., got {given}. They come from knowledge "
                 "of the domain and are never read from the rows."
             )
-        return Ball(float(self.row_norm)) if self.bounds is None else Box.declared(self.bounds)  # type: ignore[arg-type]
+        if self.bounds is not None:
+            return Box.declared(self.bounds)
+        check.positive(row_norm=self.row_norm)
+        return Ball(float(self.row_norm))  # type: ignore[arg-type]
 
     def _count(self, rows: Sensitive[Any], domain: Domain) -> tuple[Ledger, dict[str, Any]]:
         """Facts about the rows that are needed or asked for: declared, or paid for."""
@@ -230,7 +243,9 @@ class DensityFlow:
             ledger = ledger.spend(count.event, purpose="number of records")
             facts["num_records"] = max(1, int(count.value))
         if self.count_clamped:
-            outside = rows.map(lambda x: x[domain.outside(x)], description="rows outside the bounds")
+            outside = rows.map(
+                lambda x: x[domain.outside(x)], description="rows outside the bounds"
+            )
             count = count_records(outside, epsilon=share)
             ledger = ledger.spend(count.event, purpose="number of rows outside the bounds")
             facts["clamped_rows"] = max(0, int(count.value))
@@ -259,7 +274,8 @@ class DensityFlow:
         return maf(dim, key=key, blocks=self.blocks, hidden=self.hidden)
 
     def _fingerprint(self) -> str:
-        return repr(self)
+        # a long array of bounds is shortened in the first part, whole in the second
+        return repr((self, self._domain().to_json()))
 
 
 def _loss(flow: Flow, row: Float[jax.Array, " dim"], key: Any) -> Float[jax.Array, ""]:

@@ -17,6 +17,8 @@ Rows = Float[np.ndarray, "rows dim"]
 
 _BORDER = 3**0.5
 """Flow coordinate of the border: rows spread evenly over a box then have unit variance."""
+_SMALLEST = 1e-300
+"""Below this a scale nears the subnormal numbers and loses its digits."""
 
 
 class Domain(ABC):
@@ -48,11 +50,13 @@ class Domain(ABC):
 
     def encode(self, rows: Rows) -> Rows:
         """Flow coordinates of rows, wherever they lie."""
-        return (rows - self.center) / self.scale
+        with np.errstate(over="ignore"):  # rows to be judged may lie anywhere
+            return (rows - self.center) / self.scale
 
     def decode(self, coordinates: Rows) -> Rows:
         """Rows at flow coordinates."""
-        return coordinates * self.scale + self.center
+        with np.errstate(over="ignore"):  # beyond the largest double is outside all the same
+            return coordinates * self.scale + self.center
 
     def log_scale(self, dim: int) -> float:
         """Log of the volume in data units of one unit cube of flow coordinates."""
@@ -82,7 +86,8 @@ class Box(Domain):
                 "bounds must be (low, high), each a number or one number per column, for example "
                 "bounds=(0, 1) or bounds=([0, 18], [1, 99])."
             ) from error
-        if low.ndim != 1 or not (np.isfinite(low).all() and np.isfinite(high).all()):
+        finite = np.isfinite(low).all() and np.isfinite(high).all()
+        if low.ndim != 1 or low.size == 0 or not finite:
             raise ValueError("bounds must be finite numbers, one pair per column.")
         bad = np.flatnonzero(~(low < high))
         if bad.size:
@@ -90,8 +95,12 @@ class Box(Domain):
                 f"bounds must rise, got low={low[bad[0]]:g} and high={high[bad[0]]:g} for column "
                 f"{bad[0]}. A column known to be constant carries no information: leave it out."
             )
-        if not np.isfinite(high - low).all():
+        with np.errstate(over="ignore"):
+            width = high - low
+        if not np.isfinite(width).all():
             raise ValueError("bounds are too far apart for double precision.")
+        if not (width > _SMALLEST).all():
+            raise ValueError("bounds are too close together for double precision.")
         return cls(tuple(low.tolist()), tuple(high.tolist()))
 
     @property
@@ -117,6 +126,8 @@ class Ball(Domain):
 
     def __post_init__(self) -> None:
         check.positive(row_norm=self.row_norm)
+        if self.row_norm <= _SMALLEST:
+            raise ValueError(f"row_norm must be above {_SMALLEST:g}, got {self.row_norm}.")
 
     @property
     def scale(self) -> np.ndarray:
@@ -127,10 +138,12 @@ class Ball(Domain):
         return np.zeros(1)
 
     def clamp(self, rows: Rows) -> Rows:
+        rows = np.nan_to_num(rows)  # infinities become the largest numbers there are
         largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-        safe = np.where(largest > 0, largest, 1.0)  # squares of 1e200 would overflow
-        norm = safe * np.linalg.norm(rows / safe, axis=1, keepdims=True)
-        return np.where(norm > self.row_norm, rows * (self.row_norm / norm), rows)
+        # no square and no product overflows: the largest entry of a shrunk row is 1
+        shrunk = rows / np.where(largest > 0, largest, 1.0)
+        room = self.row_norm / np.maximum(np.linalg.norm(shrunk, axis=1, keepdims=True), 1.0)
+        return np.where(largest > room, shrunk * room, rows)
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "ball", "row_norm": self.row_norm}

@@ -76,13 +76,15 @@ class FittedDensityFlow:
         values = read_rows(rows, columns=self.columns).values
         if values.shape[1] != self.dim:
             raise ValueError(f"rows must have {self.dim} columns, got {values.shape[1]}.")
-        coordinates = np.float32(np.clip(self.domain.encode(values), -1e30, 1e30))
+        coordinates = np.clip(self.domain.encode(values), -1e30, 1e30).astype(np.float32)
         result = np.empty(len(values))
         for start in range(0, len(values), _CHUNK):
             part = coordinates[start : start + _CHUNK]
             padded = np.zeros((_CHUNK, self.dim), np.float32)
             padded[: len(part)] = part
-            result[start : start + _CHUNK] = np.asarray(_log_prob(self.flow, padded))[: len(part)]
+            result[start : start + _CHUNK] = np.asarray(_log_prob(self.flow, jnp.asarray(padded)))[
+                : len(part)
+            ]
         # far away the square of a coordinate overflows: the density there is zero
         return np.nan_to_num(result, nan=-np.inf, neginf=-np.inf) - self.domain.log_scale(self.dim)
 
@@ -109,10 +111,13 @@ class FittedDensityFlow:
     def from_artifact(cls, artifact: artifacts.Artifact) -> "FittedDensityFlow":
         """The model that `to_artifact` described."""
         settings, columns = artifact.manifest, artifact.schema["columns"]
-        check.count(dim=settings["dim"], blocks=settings["blocks"])
-        make = lambda key: maf(  # noqa: E731
-            settings["dim"], key=key, blocks=settings["blocks"], hidden=tuple(settings["hidden"])
-        )
+        dim, blocks, hidden = settings["dim"], settings["blocks"], tuple(settings["hidden"])
+        for size in (dim, blocks, *hidden):
+            check.count(size=size)
+        # every unit has a bias, so a file cannot ask for more work than it has numbers
+        if blocks * (dim + sum(hidden)) > sum(x.size for x in artifact.arrays.values()):
+            raise ValueError("there are fewer numbers than the settings ask for.")
+        make = lambda key: maf(dim, key=key, blocks=blocks, hidden=hidden)  # noqa: E731
         # shapes only: the arrays in the file say how much memory is needed, not its settings
         skeleton = eqx.filter_eval_shape(make, jax.random.key(0))
         leaves, treedef = jax.tree.flatten(skeleton)
@@ -123,7 +128,9 @@ class FittedDensityFlow:
             if not np.isfinite(have).all():
                 raise ValueError("arrays hold numbers that are not finite.")
         domain = domains.from_json(artifact.schema["domain"])
-        domain.check_dim(settings["dim"])
+        domain.check_dim(dim)
+        if columns is not None and (type(columns) is not list or len(columns) != dim):
+            raise ValueError("columns must name every number of a row.")
         return cls(
             flow=jax.tree.unflatten(treedef, [jnp.asarray(x) for x in arrays]),
             domain=domain,

@@ -66,7 +66,7 @@ class Conv2d(AbstractLayer):
     def squared_norm(self, tap: Tap) -> Float[Array, " records"]:
         d, patches = self._unfold(tap)
         norm = outer.squared_norm(d, patches, uses=True)
-        return norm if self.bias is None else norm + outer.squares(outer.total(d, uses=True))
+        return norm if self.bias is None else norm + outer.summed_bias_norm(d, uses=True)
 
     def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "Conv2d":
         d, patches = self._unfold(tap)
@@ -106,6 +106,4 @@ class Conv2d(AbstractLayer):
         return d, patches
 
     def _like(self, weight: Array, bias: Array | None) -> "Conv2d":
-        return Conv2d(
-            weight, bias, self.image_size, self.stride, self.padding, None, self.uses
-        )
+        return Conv2d(weight, bias, self.image_size, self.stride, self.padding, None, self.uses)

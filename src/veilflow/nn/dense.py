@@ -53,7 +53,7 @@ class Dense(AbstractLayer):
     def squared_norm(self, tap: Tap) -> Float[Array, " records"]:
         uses = self.uses is not None
         norm = outer.squared_norm(tap.d, tap.a, uses=uses)
-        return norm if self.bias is None else norm + outer.squares(outer.total(tap.d, uses=uses))
+        return norm if self.bias is None else norm + outer.summed_bias_norm(tap.d, uses=uses)
 
     def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "Dense":
         uses = self.uses is not None

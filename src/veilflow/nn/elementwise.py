@@ -31,7 +31,7 @@ class Scale(AbstractLayer):
         return self.log_scale.shape[-1:], self.log_scale.shape[-1:]
 
     def squared_norm(self, tap: Tap) -> Float[Array, " records"]:
-        return outer.squares(self.per_record(tap).log_scale)
+        return outer.summed_bias_norm(tap.d * tap.a, uses=self.uses is not None)
 
     def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "Scale":
         gradient = outer.scale(self.per_record(tap).log_scale, factors, uses=False)
@@ -64,7 +64,7 @@ class Shift(AbstractLayer):
         return (0,), self.shift.shape[-1:]
 
     def squared_norm(self, tap: Tap) -> Float[Array, " records"]:
-        return outer.squares(self.per_record(tap).shift)
+        return outer.summed_bias_norm(tap.d, uses=self.uses is not None)
 
     def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "Shift":
         shift = outer.weighted_total(tap.d, factors, uses=self.uses is not None)

@@ -13,6 +13,13 @@ from jaxtyping import Array, Float
 
 contract = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)
 
+TINY = 1e-24
+"""Added to squared lengths. A square that underflowed (true value below 1e-38 an entry) beside a huge
+partner would hide a real gradient; this covers it, and is far below any clip norm squared."""
+
+_ROUNDING = 1e-6
+"""Relative error of a float32 sum of products, with room to spare."""
+
 
 def squares(x: Float[Array, "records *rest"]) -> Float[Array, " records"]:
     """The sum of squares of each record's entries."""
@@ -30,15 +37,41 @@ def outer(d: Array, a: Array, *, uses: bool) -> Float[Array, "records out in"]:
 
 
 def squared_norm(d: Array, a: Array, *, uses: bool) -> Float[Array, " records"]:
-    """|sum_k d_k a_k^T|^2 for each record, through K x K Gram matrices when those are smaller."""
+    """|sum_k d_k a_k^T|^2 for each record, through K x K Gram matrices when those are smaller.
+
+    Never too small: where the uses nearly cancel, the rounding error is added instead of trusted.
+    """
     if not uses:
-        return squares(d) * squares(a)
+        return (squares(d) + TINY) * (squares(a) + TINY)
     num_uses, width = d.shape[1], d.shape[2] + a.shape[2]
     if num_uses * width <= d.shape[2] * a.shape[2]:
         gram = contract("rko,rlo->rkl", d, d) * contract("rki,rli->rkl", a, a)
-        # a Gram sum is a square; rounding must not make it negative
-        return jnp.maximum(jnp.sum(gram, axis=(1, 2)), 0.0)
-    return squares(outer(d, a, uses=True))
+        return gram_norm(jnp.sum(gram, axis=(1, 2)), d, a)
+    return summed_norm(outer(d, a, uses=True), d, a)
+
+
+def gram_norm(gram_sum: Float[Array, " records"], d: Array, a: Array) -> Float[Array, " records"]:
+    """A squared norm from a sum over Gram matrices, raised by what rounding may have taken."""
+    return jnp.maximum(gram_sum, 0.0) + _ROUNDING * jnp.square(_lengths(d, a))
+
+
+def summed_norm(gradient: Array, d: Array, a: Array) -> Float[Array, " records"]:
+    """A squared norm of gradients summed over uses, raised by what rounding may have taken."""
+    return jnp.square(jnp.sqrt(squares(gradient)) + _ROUNDING * _lengths(d, a))
+
+
+def _lengths(d: Array, a: Array) -> Float[Array, " records"]:
+    """sum_k |d_k| |a_k|: how long a record's gradient would be if its uses agreed."""
+    squared = (jnp.sum(jnp.square(d), -1) + TINY) * (jnp.sum(jnp.square(a), -1) + TINY)
+    return jnp.sum(jnp.sqrt(squared), axis=1)
+
+
+def summed_bias_norm(d: Array, *, uses: bool) -> Float[Array, " records"]:
+    """The squared norm of each record's bias gradient."""
+    if not uses:
+        return squares(d)
+    lengths = jnp.sum(jnp.sqrt(jnp.sum(jnp.square(d), -1)), axis=1)
+    return jnp.square(jnp.sqrt(squares(total(d, uses=True))) + _ROUNDING * lengths)
 
 
 def weighted_sum(d: Array, a: Array, factors: Array, *, uses: bool) -> Float[Array, "out in"]:

@@ -32,9 +32,7 @@ class Budget:
         spent = ledger.epsilon(delta=self.delta, accountant=accountant)
         return spent <= self.epsilon * _ROUNDING
 
-    def check(
-        self, ledger: Ledger, event: Event, *, purpose: str, accountant: str = "pld"
-    ) -> None:
+    def check(self, ledger: Ledger, event: Event, *, purpose: str, accountant: str = "pld") -> None:
         """Raise unless `event` can still be afforded. Reads no records.
 
         Args:
@@ -73,7 +71,8 @@ class Budget:
             ValueError: When a share isn't positive or they sum to more than 1.
         """
         for name, share in shares.items():
-            check.rate(**{f"share of {name}": share})
+            if not 0 < share <= 1:
+                raise ValueError(f"the share of {name} must be in (0, 1], got {share}.")
         total = sum(shares.values())
         if total > _ROUNDING:
             raise ValueError(f"shares must sum to at most 1, got {total:.6g}.")

@@ -4,6 +4,7 @@ One search serves all: it brackets the target, closes in where the logarithm of 
 straight, and returns the end that is within the budget. The number of accountant calls is bounded.
 """
 
+import contextlib
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -187,7 +188,7 @@ def _noise_multiplier(
 ) -> float:
     # The central limit gives a start; nothing but the number of accountant calls hangs on it.
     mu = _mu(budget)
-    guess = math.log1p((mu / sampling_rate) ** 2 / steps) ** -0.5
+    guess = math.log1p(min(mu / sampling_rate, 1e100) ** 2 / steps) ** -0.5
     return calibrate(
         lambda noise: training_event(sampling_rate, noise, steps),
         budget,
@@ -208,7 +209,7 @@ def steps(
     ledger: Ledger = _EMPTY,
     accountant: str = "pld",
 ) -> int:
-    """The most sampled Gaussian steps that fit the budget, at most 10^8.
+    """The most sampled Gaussian steps that fit the budget, to 0.1 % of epsilon, at most 10^8.
 
     Args:
         budget: What the ledger and the training may cost together.
@@ -229,7 +230,7 @@ def steps(
 def _steps(
     budget: Budget, sampling_rate: float, noise: float, ledger: Ledger, accountant: str
 ) -> int:
-    variance = sampling_rate**2 * math.expm1(min(noise**-2, 600.0))
+    variance = max(sampling_rate**2 * math.expm1(min(1 / noise / noise, 600.0)), 1e-300)
     found = calibrate(
         lambda number: training_event(sampling_rate, noise, int(number)),
         budget,
@@ -273,7 +274,7 @@ def sampling_rate(
 def _sampling_rate(
     budget: Budget, noise: float, steps: int, ledger: Ledger, accountant: str
 ) -> float:
-    spread = math.sqrt(steps * math.expm1(min(noise**-2, 600.0)))
+    spread = math.sqrt(max(steps * math.expm1(min(1 / noise / noise, 600.0)), 1e-300))
     return calibrate(
         lambda rate: training_event(rate, noise, steps),
         budget,
@@ -299,37 +300,25 @@ def advice(budget: Budget, event: Event, *, ledger: Ledger, accountant: str = "p
         rate, inner = inner.sampling_rate, inner.event
     if not isinstance(inner, Gaussian):
         return "Ask for less, or raise the budget."
-    noise = inner.noise_multiplier
-    fits: list[str] = []
+    rate, times, noise = float(rate), int(times), float(inner.noise_multiplier)
     tries: list[tuple[str, Callable[[], float]]] = [
         (
             f"raise noise_multiplier from {noise:.4g} to",
-            lambda: noise_multiplier(
-                budget, sampling_rate=rate, steps=times, ledger=ledger, accountant=accountant
-            ),
+            lambda: _noise_multiplier(budget, rate, times, ledger, accountant),
         ),
         (
             f"lower steps from {times} to",
-            lambda: steps(
-                budget,
-                sampling_rate=rate,
-                noise_multiplier=noise,
-                ledger=ledger,
-                accountant=accountant,
-            ),
+            lambda: _steps(budget, rate, noise, ledger, accountant),
         ),
         (
             f"lower sampling_rate from {rate:.4g} to",
-            lambda: sampling_rate(
-                budget, noise_multiplier=noise, steps=times, ledger=ledger, accountant=accountant
-            ),
+            lambda: _sampling_rate(budget, noise, times, ledger, accountant),
         ),
     ]
+    fits: list[str] = []
     for words, find in tries:
-        try:
+        with contextlib.suppress(PrivacyError, ValueError):  # this way out is closed
             fits.append(f"{words} {_rounded(find(), up=words.startswith('raise'))}")
-        except (PrivacyError, ValueError):
-            continue  # this way out is closed; the others may not be
     if not fits:
         return "Nothing like it would fit: raise the budget."
     return "What would fit: " + ", or ".join(fits) + "."

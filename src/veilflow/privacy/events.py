@@ -40,7 +40,11 @@ class Gaussian(Event):
 
 @dataclass(frozen=True)
 class Laplace(Event):
-    """Laplace noise (continuous or on the integers) of scale `noise_multiplier` times L1 sensitivity."""
+    """Continuous Laplace noise, or noise proved at least as private, of scale `noise_multiplier`.
+
+    The scale is in multiples of the L1 sensitivity. Integer-valued (geometric) noise of the same
+    scale is *not* covered: at sensitivity 1 it is exactly randomized response, a `PureDP` event.
+    """
 
     noise_multiplier: float
     kind: ClassVar[str] = "laplace"
@@ -51,7 +55,7 @@ class Laplace(Event):
 
 @dataclass(frozen=True)
 class ZeroConcentrated(Event):
-    """Any release proved `rho`-zCDP, such as discrete Gaussian noise with rho = 1 / (2 multiplier^2)."""
+    """Any release proved `rho`-zCDP; discrete Gaussian noise has rho = 1 / (2 multiplier^2)."""
 
     rho: float
     kind: ClassVar[str] = "zcdp"
@@ -62,7 +66,7 @@ class ZeroConcentrated(Event):
 
 @dataclass(frozen=True)
 class PureDP(Event):
-    """Any release proved `epsilon`-DP: sparse vector, permute-and-flip, an exact rejection sampler."""
+    """Any release proved `epsilon`-DP: sparse vector, permute-and-flip, exact rejection."""
 
     epsilon: float
     kind: ClassVar[str] = "pure"
@@ -73,10 +77,10 @@ class PureDP(Event):
 
 @dataclass(frozen=True)
 class ExponentialMechanism(Event):
-    """A choice with probability proportional to exp(epsilon u / (2 sensitivity)): epsilon-bounded-range.
+    """A choice with probability proportional to exp(epsilon u / (2 sensitivity)).
 
-    Bounded range is stronger than pure DP of the same epsilon and composes better, which is why this
-    is not a `PureDP` event.
+    It is epsilon-bounded-range, which is stronger than pure DP of the same epsilon and composes
+    better: hence not a `PureDP` event.
     """
 
     epsilon: float
@@ -113,7 +117,7 @@ class PoissonSampled(Event):
 
 @dataclass(frozen=True)
 class Repeated(Event):
-    """`event` released `times` times, each with fresh noise; later ones may depend on earlier ones."""
+    """`event` released `times` times, each with fresh noise, later ones adaptively."""
 
     times: int
     event: Event
@@ -167,7 +171,9 @@ def from_json(data: Any, *, depth: int = 0) -> Event:
         raise ArtifactError("ledger events are nested more than 16 deep: not written by veilflow.")
     kind = data.get("kind") if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(kind, str) or kind not in _KINDS:
-        shown = kind[:40] if isinstance(kind, str) else type(data if kind is None else kind).__name__
+        shown = (
+            kind[:40] if isinstance(kind, str) else type(data if kind is None else kind).__name__
+        )
         raise ArtifactError(
             f"ledger holds an event of unknown kind {shown!r}; known: {', '.join(_KINDS)}. "
             "It may come from a newer version of veilflow."

@@ -34,7 +34,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """What was spent so far. Immutable: spending returns a longer ledger, nothing is ever removed."""
+    """What was spent so far. Immutable: spending returns a longer ledger, nothing is removed."""
 
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     unit: Unit = Unit.ROW
@@ -70,9 +70,7 @@ class Ledger:
 
     def epsilon(self, *, delta: float, accountant: str = "pld") -> float:
         """The epsilon of everything in here together, at `delta`; infinite if there is none."""
-        return accounting.get(accountant).epsilon(
-            self.event, delta=delta, adjacency=self.adjacency
-        )
+        return accounting.get(accountant).epsilon(self.event, delta=delta, adjacency=self.adjacency)
 
     def delta(self, *, epsilon: float, accountant: str = "pld") -> float:
         """The delta of everything in here together, at `epsilon`."""
@@ -101,9 +99,7 @@ class Ledger:
             assumptions=self.assumptions + extra,
         )
 
-    def shares(
-        self, delta: float, *, accountant: str = "pld"
-    ) -> list[tuple[str, float, float]]:
+    def shares(self, delta: float, *, accountant: str = "pld") -> list[tuple[str, float, float]]:
         """Per purpose: its epsilon at `delta` if it were alone, and its part of their sum.
 
         For reports only: alone, the epsilons sum to more than the ledger's.
@@ -126,8 +122,7 @@ class Ledger:
             "adjacency": self.adjacency.value,
             "unit": self.unit.value,
             "entries": [
-                {"purpose": entry.purpose, "event": entry.event.to_json()}
-                for entry in self.entries
+                {"purpose": entry.purpose, "event": entry.event.to_json()} for entry in self.entries
             ],
             "assumptions": list(self.assumptions),
         }

@@ -57,7 +57,7 @@ def test_common_categories_come_out_with_their_counts_in_a_public_order():
 def test_equal_categories_have_one_spelling_whatever_came_first():
     for values in ([0.0, -0.0] * 300, [-0.0, 0.0] * 300):
         ((category, _),) = discover_categories(Sensitive(values), epsilon=1.0, delta=1e-6).value
-        assert math.copysign(1, category) == 1
+        assert repr(category) == "0.0"
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)

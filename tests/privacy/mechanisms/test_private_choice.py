@@ -171,4 +171,4 @@ def test_a_record_moves_the_cells_behind_the_bounds_by_at_most_the_sensitivity(
 def test_bounds_with_impossible_settings_are_refused():
     for settings_ in ({"failure": 0.0}, {"smallest": 2.0, "largest": 1.0}, {"largest": 1e306}):
         with pytest.raises(ValueError, match=r"failure|smallest|magnitudes"):
-            private_bounds(Sensitive([1.0]), epsilon=1.0, **settings_)
+            private_bounds(Sensitive([1.0]), epsilon=1.0, **settings_)  # pyright: ignore

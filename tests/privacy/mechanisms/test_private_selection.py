@@ -1,5 +1,6 @@
 """The best of K runs: the law of K, the choice, and the price by brute force."""
 
+import functools
 import math
 from decimal import Decimal
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.special import logsumexp
 
 from veilflow.privacy.events import ApproximateDP, Gaussian, PureDP
 from veilflow.privacy.guarantees import Released
@@ -27,6 +29,7 @@ LAWS = [
 ]
 
 
+@functools.cache
 def mass_function(law, size=4000):
     """P(K = k) for k = 1, 2, ..., from the recurrence, normalized numerically."""
     mass = np.ones(size)
@@ -44,7 +47,7 @@ def best_of(law, run):
 
 
 def renyi(p, q, order):
-    return math.log(np.sum(p**order * q ** (1 - order))) / (order - 1)
+    return logsumexp(order * np.log(p) + (1 - order) * np.log(q)) / (order - 1)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
@@ -82,19 +85,39 @@ def test_no_pair_of_pure_runs_beats_the_stated_price(law, weights, signs):
     assert loss <= event.epsilon + 1e-9
 
 
+def geometric_best_of(stop, run):
+    """`best_of` for the geometric law, without cancellation for rare good outcomes."""
+    at_least = np.append(np.cumsum(run[::-1])[::-1], 0.0)
+    ends = stop + (1 - stop) * at_least
+    return stop * run / (ends[1:] * ends[:-1])
+
+
+def rare_good_outcomes(epsilon):
+    one = np.array([0.0, 1e-4 * 0.01, 1e-4 * 0.99])
+    two = one * np.exp([0.0, -epsilon, epsilon])
+    one[0], two[0] = 1 - one.sum(), 1 - two.sum()
+    return one, two
+
+
 def test_the_price_of_the_geometric_law_is_nearly_reached():
-    # A rare good outcome: nothing less than almost three epsilon would do.
-    one = np.array([1 - 1e-4, 1e-4 * 0.01, 1e-4 * 0.99])
-    epsilon = 0.5
-    two = np.array([0.0, one[1] * math.exp(-epsilon), one[2] * math.exp(epsilon)])
-    two[0] = 1 - two.sum()
-    law = NumberOfRuns(stop=1e-7)
-    # with the geometric law, P(best <= i) is a Moebius function of the cumulative probability
-    loss = []
-    for run in (one, two):
-        above = np.cumsum(run[::-1])[::-1]
-        loss.append(law.stop * run[1] / ((law.stop + above[1]) * (law.stop + above[2])))
-    assert 2.8 * epsilon < math.log(loss[0] / loss[1]) <= 3 * epsilon
+    one, two = (geometric_best_of(1e-7, run) for run in rare_good_outcomes(0.5))
+    assert one.sum() == pytest.approx(1)
+    assert 2.8 * 0.5 < np.abs(np.log(one / two)).max() <= 3 * 0.5
+
+
+def test_the_renyi_price_covers_rare_good_outcomes_too():
+    # At a high order the term for the tail of K is what keeps the bound above the truth.
+    law, order = NumberOfRuns(stop=1e-7), 1000.0
+    one, two = rare_good_outcomes(0.5)
+    best = [geometric_best_of(law.stop, run) for run in (one, two)]
+
+    def curve(a):
+        return renyi(one, two, a)
+
+    bound = selection_rdp(curve, order=order, runs=law, orders=(2, 10, 100, 1000))
+    truth = renyi(best[0], best[1], order)
+    without_the_term = curve(order) + math.log(law.mean) / (order - 1)
+    assert without_the_term < truth <= bound
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)

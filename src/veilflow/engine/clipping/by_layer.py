@@ -28,7 +28,7 @@ class PerLayer(AbstractClipping):
 
     def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
         bounds = bounds_by_size(observed, self.clip_norm)
-        norms = observed.squared_norms()
+        norms = observed.norms
         return observed.weighted_sum(
             tuple(shrink(jnp.sqrt(n), bound) for n, bound in zip(norms, bounds, strict=True))
         )

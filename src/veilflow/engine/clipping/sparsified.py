@@ -44,9 +44,11 @@ class Sparsified(AbstractClipping):
             layer_keys = layer_key
             for depth in range(stack):
                 axis = jax.tree.leaves(grad)[0].shape[depth]
-                layer_keys = jax.vmap(lambda k, n=axis: jax.random.split(k, n))(
-                    layer_keys
-                ) if depth else jax.random.split(layer_keys, axis)
+                layer_keys = (
+                    jax.vmap(lambda k, n=axis: jax.random.split(k, n))(layer_keys)
+                    if depth
+                    else jax.random.split(layer_keys, axis)
+                )
                 clip_layer = jax.vmap(clip_layer, in_axes=(0, None, 0))
             parts.append(clip_layer(grad, bound, layer_keys))
         return observed.assemble(tuple(parts))

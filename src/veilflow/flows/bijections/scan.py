@@ -50,8 +50,9 @@ class Scan(AbstractBijection):
             The blocks, stacked.
         """
         check.count(num_blocks=num_blocks)
-        # jitted because dozens of small programs, one for each operation, take seconds to compile
-        stacked = eqx.filter_jit(eqx.filter_vmap(make))(jax.random.split(key, num_blocks))
+        # a loop, not a vmap: random bits for many keys at once take seconds to compile
+        made = [make(block_key) for block_key in jax.random.split(key, num_blocks)]
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *made)
         return cls(block=stacked, num_blocks=num_blocks)
 
     @property

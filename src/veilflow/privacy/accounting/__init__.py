@@ -7,6 +7,7 @@ from veilflow.privacy.accounting.gdp import GDPAccountant
 from veilflow.privacy.accounting.pld import PLDAccountant
 from veilflow.privacy.accounting.pure import PureAccountant
 from veilflow.privacy.accounting.rdp import RDPAccountant
+from veilflow.privacy.accounting.reference import ReferenceAccountant
 from veilflow.privacy.accounting.zcdp import ZCDPAccountant
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "PLDAccountant",
     "PureAccountant",
     "RDPAccountant",
+    "ReferenceAccountant",
     "ZCDPAccountant",
     "get",
 ]
@@ -31,6 +33,7 @@ _ACCOUNTANTS: dict[str, AbstractAccountant] = {
         GDPAccountant(),
         PureAccountant(),
         BasicAccountant(),
+        ReferenceAccountant(),
     )
 }
 
@@ -39,6 +42,6 @@ NAMES: tuple[str, ...] = tuple(_ACCOUNTANTS)
 
 
 def get(name: str) -> AbstractAccountant:
-    """The accountant of that name: pld, rdp, zcdp, gdp, pure or basic."""
+    """The accountant of that name: pld, rdp, zcdp, gdp, pure, basic or dp-accounting."""
     check.one_of(NAMES, accountant=name)
     return _ACCOUNTANTS[name]

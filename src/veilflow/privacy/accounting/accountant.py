@@ -38,7 +38,7 @@ class AbstractAccountant(abc.ABC):
     def supports(self, event: Event, adjacency: Adjacency) -> str | None:
         """None when `event` can be accounted for, else the reason why not."""
         try:
-            self._checked(releases(event, adjacency))
+            self._checked(self._releases(event, adjacency))
         except PrivacyError as error:
             return str(error)
         return None
@@ -68,16 +68,19 @@ class AbstractAccountant(abc.ABC):
     def account(
         self, event: Event | Iterable[Event] | None, *, delta: float, adjacency: Adjacency
     ) -> Answer:
-        """`epsilon` with the label to print beside it, which names a fallback where one was taken."""
+        """`epsilon` with the label to print beside it, which also names a fallback."""
         if delta != 0:
             check.fraction(delta=delta)
-        together = releases(event, adjacency)
+        together = self._releases(event, adjacency)
         if not together:
             return Answer(0.0, self.label, self.assumptions)
         if _non_private(together):
             return Answer(math.inf, self.label, self.assumptions)
         self._checked(together)
-        return self._epsilon(together, float(delta))
+        try:
+            return self._epsilon(together, float(delta))
+        except ArithmeticError:  # beyond double precision, where nothing is proved
+            return Answer(math.inf, self.label, self.assumptions)
 
     def delta(
         self,
@@ -88,13 +91,16 @@ class AbstractAccountant(abc.ABC):
     ) -> float:
         """The delta proved at `epsilon`, at most 1; the mirror image of `epsilon`."""
         check.nonnegative(epsilon=epsilon)
-        together = releases(event, adjacency)
+        together = self._releases(event, adjacency)
         if not together:
             return 0.0
         if _non_private(together):
             return 1.0
         self._checked(together)
-        return min(1.0, self._delta(together, float(epsilon)))
+        try:
+            return min(1.0, self._delta(together, float(epsilon)))
+        except ArithmeticError:
+            return 1.0
 
     @abc.abstractmethod
     def _epsilon(self, together: Releases, delta: float) -> Answer:
@@ -103,6 +109,9 @@ class AbstractAccountant(abc.ABC):
     @abc.abstractmethod
     def _delta(self, together: Releases, epsilon: float) -> float:
         """Delta of supported, private releases."""
+
+    def _releases(self, event: Event | Iterable[Event] | None, adjacency: Adjacency) -> Releases:
+        return releases(event, adjacency)
 
     def _checked(self, together: Releases) -> None:
         for event, _ in together:
@@ -130,9 +139,9 @@ def _non_private(together: Releases) -> bool:
 def releases(event: Event | Iterable[Event] | None, adjacency: Adjacency) -> Releases:
     """All plain releases in `event`, equal ones counted together, in a canonical order.
 
-    Sampling is resolved on the way: a rate of 1 is no sampling, sampling twice multiplies the rates,
-    and (epsilon, delta) releases are amplified to log(1 + q (e^epsilon - 1)) and q delta. What stays
-    a `PoissonSampled` holds a Gaussian.
+    Sampling is resolved on the way: a rate of 1 is no sampling, sampling twice multiplies the
+    rates, and (epsilon, delta) releases are amplified to log(1 + q (e^epsilon - 1)) and q delta.
+    What stays a `PoissonSampled` holds a Gaussian.
 
     Raises:
         PrivacyError: For a sampled event nobody here can account for.

@@ -32,4 +32,3 @@ class BasicAccountant(AbstractAccountant):
     def _delta(self, together: Releases, epsilon: float) -> float:
         total, needed = added_up(together)
         return needed if total <= epsilon else 1.0
-

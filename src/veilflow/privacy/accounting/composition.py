@@ -1,20 +1,20 @@
 """Composition of dominating pairs on one grid: one Fourier transform per kind of release.
 
 Losses are moved to a grid by splitting each cell's mass between its two ends so that P and Q keep
-their total ("connect the dots", Doroshenko et al. 2022). The grid curve then lies on or above the true
-one everywhere, so every answer is an upper bound. Before the transform the distribution is
-tilted towards the losses that decide the answer; rounding is then small against delta
-itself, not against 1, and a delta of 1e-30 is as safe as one of 1e-5.
+their total ("connect the dots", Doroshenko et al. 2022). The grid curve then lies on or above the
+true one everywhere, so every answer is an upper bound. Before the transform the distribution is
+tilted towards the losses that decide the answer; rounding is then small against delta itself,
+not against 1, and a delta of 1e-30 is as safe as one of 1e-5.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import irfft, next_fast_len, rfft
-from scipy.optimize import minimize_scalar
+from scipy.fft import next_fast_len
 
 from veilflow.privacy.accounting.pairs import Pair
 
@@ -33,6 +33,11 @@ _COARSE = 1200
 """Nodes per release of the first look, which only chooses tilt, window and grid."""
 _LEAK = 1e-10
 """Tilted mass that may lie beyond either end of the window."""
+_TRIM = 1e-12
+"""Tilted mass of low losses that may be rounded up, all releases together."""
+_MAX_MOVES = 8
+_TINY = 1e-290
+_GOLDEN = (math.sqrt(5) - 1) / 2
 _ROUNDING = 2.0**-50
 """Relative error of a normal distribution function, with room to spare."""
 MAX_COUNT = 10**9
@@ -52,6 +57,11 @@ class _Grid:
     lost: float
     count: int
 
+    @property
+    def highest(self) -> float:
+        """The largest finite loss of all `count` releases together."""
+        return self.count * float(self.losses[np.flatnonzero(self.log_masses > -math.inf)[-1]])
+
 
 @dataclass(frozen=True)
 class Composed:
@@ -60,6 +70,7 @@ class Composed:
     losses: Array
     weights: Array
     floor: float
+    below: float
     slack: float
     log_scale: float
     tilt: float
@@ -70,7 +81,8 @@ class Composed:
         terms = -np.expm1(epsilon - self.losses[start:]) * self.weights[start:]
         # What rounding may hide is proportional to the Chernoff bound at this epsilon.
         chernoff = math.exp(min(self.log_scale - self.tilt * epsilon, 700.0))
-        return min(1.0, self.floor + float(np.sum(terms)) + self.slack * chernoff)
+        floor = self.floor + (self.below if epsilon < self.losses[0] else 0.0)
+        return min(1.0, floor + float(np.sum(terms)) + self.slack * chernoff)
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon in the window with a delta of at most `delta`, rounded up."""
@@ -87,31 +99,43 @@ class Composed:
 
 def epsilon(groups: Groups, *, delta: float) -> float:
     """An upper bound of epsilon at `delta` for all releases together, one direction."""
+    if _is_single(groups):
+        return _single_epsilon(groups[0][0], delta)
     coarse = _first_look(groups, tail=delta)
     target = -math.log(delta)
     tilt = _best_tilt(lambda t: (_log_mgf(coarse, t)[0] + target) / t)
 
-    def attempt(tilt: float, fineness: int) -> float:
-        return _compose(groups, coarse, tilt, fineness).epsilon(delta)
-
-    best = attempt(tilt, 1)
-    if 0 < best < math.inf:
-        tilt = _centered(coarse, tilt, best)
-    return _refine(lambda fineness: attempt(tilt, fineness), best)
+    best = _compose(groups, coarse, tilt, 1).epsilon(delta)
+    for _ in range(_MAX_MOVES):
+        if best in (0.0, math.inf):
+            break
+        before, tilt = tilt, _centered(coarse, tilt, best)
+        if tilt > before / 4:
+            break
+        # So far a move says that the window began near or above the answer: look again, lower.
+        found = _compose(groups, coarse, tilt, 1).epsilon(delta)
+        settled = found >= best / (1 + _SETTLED)
+        best = min(best, found)
+        if settled:
+            break
+    if best == 0:
+        return 0.0
+    return _refine(lambda fine: _compose(groups, coarse, tilt, fine).epsilon(delta), best)
 
 
 def delta(groups: Groups, *, epsilon: float) -> float:
     """An upper bound of delta at `epsilon` for all releases together, one direction."""
-    tail = 1e-290
-    for _ in range(2):  # the first time only to learn how small a delta it is about
-        coarse = _first_look(groups, tail=tail)
-        tilt = _best_tilt(lambda t, grids=coarse: _log_mgf(grids, t)[0] - t * epsilon)
-        log_delta = min(_log_mgf(coarse, tilt)[0] - tilt * epsilon, 0.0)
-        tail = max(math.exp(max(log_delta, -660.0)) * 1e-3, 1e-290)
-    tilt = _centered(coarse, tilt, epsilon)
+    if _is_single(groups):
+        return _single_delta(groups[0][0], epsilon)
+    # First only to learn how small a delta it is about, and so which tails may be cut.
+    coarse = _first_look(groups, tail=_TINY)
+    tilt = _best_tilt(lambda t: _log_mgf(coarse, t)[0] - t * epsilon)
+    log_delta = min(_log_mgf(coarse, tilt)[0] - tilt * epsilon, 0.0)
+    fitting = _first_look(groups, tail=max(math.exp(max(log_delta, -660.0)) * 1e-3, _TINY))
+    tilt = _centered(fitting, tilt, epsilon)
 
     def attempt(fineness: int) -> float:
-        return _compose(groups, coarse, tilt, fineness).delta(epsilon)
+        return _compose(groups, fitting, tilt, fineness).delta(epsilon)
 
     return _refine(attempt, attempt(1))
 
@@ -129,6 +153,30 @@ def _refine(attempt: Callable[[int], float], best: float) -> float:
     return best
 
 
+def _is_single(groups: Groups) -> bool:
+    return len(groups) == 1 and groups[0][1] == 1
+
+
+def _single_delta(pair: Pair, epsilon: float) -> float:
+    """Delta of one release: nothing is to be composed, its curve is known."""
+    above, scaled = pair.tails(np.array([epsilon]))
+    return min(1.0, float((above - scaled + _ROUNDING * above)[0]))
+
+
+def _single_epsilon(pair: Pair, delta: float) -> float:
+    low, high = 0.0, 1.0
+    if _single_delta(pair, low) <= delta:
+        return low
+    while _single_delta(pair, high) > delta:
+        low, high = high, 2 * high
+        if high > 1e9:
+            return math.inf
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _single_delta(pair, middle) <= delta else (middle, high)
+    return high
+
+
 def _first_look(groups: Groups, *, tail: float) -> list[_Grid]:
     total = sum(count for _, count in groups)
     if total > MAX_COUNT:
@@ -139,12 +187,13 @@ def _first_look(groups: Groups, *, tail: float) -> list[_Grid]:
 
 def _best_tilt(bound: Callable[[float], float]) -> float:
     """The smallest tilt at which a Chernoff bound is nearly best."""
-    found = minimize_scalar(
-        lambda u: bound(math.exp(u)), bounds=(-7.0, 16.0), method="bounded", options={"xatol": 0.02}
-    )
+    low, high = -7.0, 16.0
+    while high - low > 0.04:  # golden section, in log space
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        low, high = (low, right) if bound(math.exp(left)) < bound(math.exp(right)) else (left, high)
     # A bounded loss is bounded best by an infinite tilt, which would leave no width to look at.
-    best, allowed = float(found.x), float(found.fun) + 0.003 * abs(float(found.fun))
-    while best > -7.0 and bound(math.exp(best - 0.1)) <= allowed:
+    best, least = (low + high) / 2, bound(math.exp((low + high) / 2))
+    while best > -7.0 and bound(math.exp(best - 0.1)) <= least + 0.003 * abs(least):
         best -= 0.1
     return math.exp(best)
 
@@ -180,7 +229,7 @@ def _on_nodes(pair: Pair, nodes: Array, count: int) -> _Grid:
 
 
 def _log_mgf(grids: list[_Grid], tilt: float) -> tuple[float, float, float]:
-    """Log moment generating function of the composed loss at `tilt`, with tilted mean and variance."""
+    """Log moment generating function of the composed loss, with tilted mean and variance."""
     value = mean = variance = 0.0
     for grid in grids:
         exponent = grid.log_masses + tilt * grid.losses
@@ -195,8 +244,9 @@ def _log_mgf(grids: list[_Grid], tilt: float) -> tuple[float, float, float]:
 
 
 def _compose(groups: Groups, coarse: list[_Grid], tilt: float, fineness: int) -> Composed:
-    low, high, reach, variance = _window(coarse, tilt)
     total = sum(count for _, count in groups)
+    coarse = [_trimmed(grid, tilt, _TRIM / total) for grid in coarse]
+    low, high, reach, back, variance = _window(coarse, tilt)
     width = high - low
     step = min(math.sqrt(6 * _VARIANCE * variance / total), width / _MIN_POINTS) / fineness
     span = max(float(g.losses[-1] - g.losses[0]) for g in coarse)
@@ -204,15 +254,15 @@ def _compose(groups: Groups, coarse: list[_Grid], tilt: float, fineness: int) ->
     if not math.isfinite(width) or (step < smallest and fineness > 1):
         raise TooLargeError(f"the losses span {width:.3g}")
     step = max(step, smallest)  # still an upper bound, if a looser one
-    size = next_fast_len(math.ceil(width / step) + 2, real=True)
+    size = cast(int, next_fast_len(math.ceil(width / step) + 2, real=True))
 
-    log_scale = log_kept = log_further = 0.0
+    log_scale = log_kept = log_further = log_before = highest = 0.0
     log_spectrum = np.zeros(size // 2 + 1, dtype=np.complex128)
     for (pair, count), first in zip(groups, coarse, strict=True):
         start = math.floor(float(first.losses[0]) / step)
         stop = math.ceil(float(first.losses[-1]) / step) + 1
         index = np.arange(start, stop + 1)
-        grid = _on_nodes(pair, index * step, count)
+        grid = _on_nodes(pair, index.astype(np.float64) * step, count)
         exponent = grid.log_masses + tilt * grid.losses
         top = float(np.max(exponent))
         tilted = np.exp(exponent - top)
@@ -220,36 +270,66 @@ def _compose(groups: Groups, coarse: list[_Grid], tilt: float, fineness: int) ->
         log_scale += count * (top + math.log(mass))
         log_kept += count * math.log1p(-min(grid.lost, 1 - 1e-16))
         log_further += _log_mgf([grid], tilt + reach)[0]
+        log_before += _log_mgf([grid], tilt - back)[0]
+        highest += grid.highest
         folded = np.bincount(index % size, weights=tilted / mass, minlength=size)
-        log_spectrum = _multiplied(log_spectrum, rfft(folded), count)
+        log_spectrum = _multiplied(log_spectrum, np.fft.rfft(folded), count)
     spectrum = np.zeros(size // 2 + 1, dtype=np.complex128)
     spectrum[: len(log_spectrum)] = np.exp(log_spectrum)
-    masses = irfft(spectrum, n=size)
+    masses = np.fft.irfft(spectrum, n=size)
     first_index = math.floor(low / step)
     masses = np.maximum(np.roll(masses, -(first_index % size)), 0.0)
-    losses = (first_index + np.arange(size)) * step
+    losses = (first_index + np.arange(size, dtype=np.float64)) * step
     weights = masses * np.exp(np.minimum(log_scale - tilt * losses, 700.0))
-    # The transform wraps around: mass from below the window only adds to delta, mass from above
-    # would be missed and is charged in full, by a Chernoff bound on this very grid.
-    beyond = math.exp(min(log_further - (tilt + reach) * float(losses[-1]), 0.0))
+    # The transform wraps around. Mass from above the window would be missed and is charged in full,
+    # by a Chernoff bound on this very grid; mass from below it only adds to delta, unless epsilon
+    # is below the window too: then it is charged as well.
+    beyond = 0.0
+    if losses[-1] < highest:
+        beyond = math.exp(min(log_further - (tilt + reach) * float(losses[-1]), 0.0))
+    below = 1.0
+    if back > tilt:
+        below = math.exp(min(log_before + (back - tilt) * float(losses[0]), 0.0))
     slack = _ROUNDING * (total + 64)
-    return Composed(losses, weights, beyond - math.expm1(log_kept), slack, log_scale, tilt)
+    floor = beyond - math.expm1(log_kept)
+    return Composed(losses, weights, floor, below, slack, log_scale, tilt)
 
 
-def _window(grids: list[_Grid], tilt: float) -> tuple[float, float, float, float]:
-    """An interval with all but `_LEAK` of the tilted loss, the order that says so, the variance."""
+def _trimmed(grid: _Grid, tilt: float, share: float) -> _Grid:
+    """`grid` without the low losses that, even rounded up, are a `share` of the tilted mass.
+
+    When a record is added, losses far below zero are possible and never matter; left in, they would
+    stretch the grid over what does.
+    """
+    exponent = grid.log_masses + tilt * grid.losses
+    top = float(np.max(exponent))
+    tilted = top + math.log(float(np.sum(np.exp(exponent - top))))
+    below = np.logaddexp.accumulate(grid.log_masses)
+    spare = np.flatnonzero(below + tilt * grid.losses <= tilted + math.log(share))
+    start = min(int(spare[-1]), len(below) - 2) if spare.size else 0
+    if start <= 0:
+        return grid
+    masses = grid.log_masses[start:].copy()
+    masses[0] = below[start]
+    return _Grid(grid.losses[start:], masses, grid.lost, grid.count)
+
+
+def _window(grids: list[_Grid], tilt: float) -> tuple[float, float, float, float, float]:
+    """An interval with all but `_LEAK` of the tilted loss, the orders that say so, the variance."""
     value, mean, variance = _log_mgf(grids, tilt)
     span = max(float(g.losses[-1] - g.losses[0]) for g in grids)
     # Never so narrow that the grid loses sight of where the losses lie.
     margin = max(1e-3 * span, 1e-6 * abs(mean), 1e-12 * sum(g.count for g in grids))
-    low, high, best = -math.inf, math.inf, 0.0
+    low, high, up, down = -math.inf, math.inf, 0.0, 0.0
     for reach in np.geomspace(0.05, 20, 18) / max(math.sqrt(variance), margin):
         above = (_log_mgf(grids, tilt + reach)[0] - value - math.log(_LEAK)) / reach
         below = (value - _log_mgf(grids, tilt - reach)[0] + math.log(_LEAK)) / reach
-        low = max(low, below)
+        if below > low:
+            low, down = below, float(reach)
         if above < high:
-            high, best = above, float(reach)
-    return min(low, mean) - margin, max(high, mean) + margin, best, variance
+            high, up = above, float(reach)
+    high = min(high, sum(g.highest for g in grids))
+    return min(low, mean) - margin, max(high, mean) + margin, up, down, variance
 
 
 def _multiplied(log_product: Complex, factor: Complex, count: int) -> Complex:

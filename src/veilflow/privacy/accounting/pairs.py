@@ -19,7 +19,7 @@ from veilflow.privacy.accounting.conversions import log_delta_of_rho
 Array = NDArray[np.float64]
 
 _LOW_TAIL = -12.0
-"""Standard deviations below which a loss is rounded up: pessimistic, and less than 1e-32 of mass."""
+"""Standard deviations below which a loss is rounded up: pessimistic, and 1e-32 of the mass."""
 
 
 class Pair(Protocol):
@@ -46,10 +46,12 @@ class GaussianPair:
         """The x, in standard deviations, at which the loss is `t`; -inf where no x reaches it."""
         q, s = self.sampling_rate, self.noise_multiplier
         u = -t if self.adding else t
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            small = np.log1p(np.maximum(np.expm1(np.minimum(u, 30.0)) / q, -1.0))
-            large = u + np.log1p(-(1 - q) * np.exp(-np.maximum(u, 30.0))) - math.log(q)
-            return s * np.where(u > 30.0, large, small) + 0.5 / s
+        # log((e^u - 1 + q) / q), where e^u must drown neither in the 1 nor the 1 in it.
+        with np.errstate(divide="ignore"):
+            near = np.log1p(np.maximum(np.expm1(np.clip(u, -1.0, 1.0)) / q, -1.0))
+            lost = np.minimum((1 - q) * np.exp(np.clip(-u, -700.0, 700.0)), 1.0)
+            far = u + np.log1p(-lost) - math.log(q)
+            return s * np.where(np.abs(u) > 1.0, far, near) + 0.5 / s
 
     def tails(self, t: Array) -> tuple[Array, Array]:
         """`P(L > t)` and `e^t Q(L > t)` at each t."""
@@ -102,7 +104,8 @@ class BoundedRangePair:
     """The pair that dominates every `epsilon`-bounded-range release.
 
     Such a release can be told apart best by an outcome of loss t or t - epsilon, for the worst t in
-    [0, epsilon]. The largest delta over t at epsilon a is (e^(epsilon/2) - e^(a/2))^2 / (e^epsilon - 1);
+    [0, epsilon]. The largest delta over t at epsilon a is, for a >= 0,
+    (e^(epsilon/2) - e^(a/2))^2 / (e^epsilon - 1);
     being convex in e^a it is itself the curve of a pair, whose loss has density proportional to
     e^(a/2) on [-epsilon, epsilon]. Pairs compose under adaptive choice, single t's would not.
     """
@@ -115,7 +118,9 @@ class BoundedRangePair:
         scale = -math.expm1(-self.epsilon)
         above = -np.expm1((inside - self.epsilon) / 2) / scale
         scaled = (np.exp((inside - self.epsilon) / 2) - np.exp(inside - self.epsilon)) / scale
-        return above, np.minimum(np.where(t < -self.epsilon, np.exp(np.minimum(t, 0)), scaled), above)
+        return above, np.minimum(
+            np.where(t < -self.epsilon, np.exp(np.minimum(t, 0)), scaled), above
+        )
 
     def nodes(self, *, num: int, tail: float) -> Array:
         """The whole support: the loss is bounded."""
@@ -145,7 +150,7 @@ class AtomicPair:
 
 
 def randomized_response(epsilon: float, delta: float = 0.0) -> AtomicPair:
-    """The pair that dominates every (epsilon, delta)-DP release: plus or minus epsilon, or infinite."""
+    """The pair that dominates every (epsilon, delta)-DP release: a coin that may fail."""
     low = math.exp(-epsilon) / (1 + math.exp(-epsilon))
     masses = (1 - delta) * np.array([low, 1 - low])
     if epsilon == 0:

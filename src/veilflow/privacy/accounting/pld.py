@@ -68,7 +68,7 @@ def _epsilon(together: Releases, delta: float) -> Answer:
             composition.epsilon(_pairs(together, adding, tail=delta), delta=delta)
             for adding in _directions(together)
         )
-    except (TooLargeError, MemoryError, OverflowError) as error:
+    except (TooLargeError, MemoryError, ArithmeticError) as error:
         from veilflow.privacy.accounting.rdp import RDPAccountant
 
         other = RDPAccountant()._epsilon(together, delta)
@@ -79,20 +79,22 @@ def _epsilon(together: Releases, delta: float) -> Answer:
 @lru_cache(maxsize=1024)
 def _delta(together: Releases, epsilon: float) -> float:
     total, failure = added_up(together)
-    if total <= epsilon and failure == 0:
+    simple = failure if total <= epsilon else 1.0
+    if simple == 0:
         return 0.0
     mu = _gaussian_only(together)
     if mu is not None:
         return math.exp(log_delta_of_mu(mu, epsilon))
     try:
-        return max(
+        found = max(
             composition.delta(_pairs(together, adding, tail=1e-60), epsilon=epsilon)
             for adding in _directions(together)
         )
-    except (TooLargeError, MemoryError, OverflowError):
+    except (TooLargeError, MemoryError, ArithmeticError):
         from veilflow.privacy.accounting.rdp import RDPAccountant
 
-        return RDPAccountant()._delta(together, epsilon)
+        found = RDPAccountant()._delta(together, epsilon)
+    return min(found, simple)
 
 
 def _gaussian_only(together: Releases) -> float | None:
@@ -116,7 +118,7 @@ def _directions(together: Releases) -> tuple[bool, ...]:
 
 
 def _pairs(together: Releases, adding: bool, *, tail: float) -> list[tuple[Pair, int]]:
-    """The dominating pair of each kind of release; Gaussians and zCDP releases are first merged."""
+    """The dominating pair of each kind; Gaussians, zCDP releases and failures are first merged."""
     pairs: list[tuple[Pair, int]] = []
     squares = _sum_of_squares(together)
     if squares > 0:
@@ -125,16 +127,22 @@ def _pairs(together: Releases, adding: bool, *, tail: float) -> list[tuple[Pair,
     if rho > 0:
         # Quantized, so that one pair serves all the deltas that calibration asks for.
         pairs.append((zero_concentrated(rho, tail=10.0 ** math.floor(math.log10(tail) - 7)), 1))
+    kept = math.fsum(
+        count * math.log1p(-float(event.delta))
+        for event, count in together
+        if isinstance(event, ev.ApproximateDP)
+    )
+    if kept < 0:
+        # Failures are independent of what else is released, so all of them are one.
+        pairs.append((randomized_response(0.0, -math.expm1(kept)), 1))
     for event, count in together:
         if isinstance(event, ev.PoissonSampled) and isinstance(event.event, ev.Gaussian):
             noise = float(event.event.noise_multiplier)
             pairs.append((GaussianPair(noise, float(event.sampling_rate), adding), count))
         elif isinstance(event, ev.Laplace):
             pairs.append((LaplacePair(float(event.noise_multiplier)), count))
-        elif isinstance(event, ev.PureDP):
+        elif isinstance(event, ev.PureDP | ev.ApproximateDP) and event.epsilon > 0:
             pairs.append((randomized_response(float(event.epsilon)), count))
-        elif isinstance(event, ev.ApproximateDP):
-            pairs.append((randomized_response(float(event.epsilon), float(event.delta)), count))
         elif isinstance(event, ev.ExponentialMechanism):
             pairs.append((BoundedRangePair(float(event.epsilon)), count))
     return pairs

@@ -24,4 +24,3 @@ class PureAccountant(AbstractAccountant):
 
     def _delta(self, together: Releases, epsilon: float) -> float:
         return 0.0 if added_up(together)[0] <= epsilon else 1.0
-

@@ -36,13 +36,15 @@ class RDPAccountant(AbstractAccountant):
         if left <= 0:
             return Answer(math.inf, self.label)
         orders, curve = _curve(together)
-        return Answer(float(compute_epsilon(orders, curve, left)[0]), self.label)
+        return Answer(float(compute_epsilon(orders.tolist(), curve.tolist(), left)[0]), self.label)
 
     def _delta(self, together: Releases, epsilon: float) -> float:
         from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 
         orders, curve = _curve(together)
-        return _failure(together) + float(compute_delta(orders, curve, epsilon)[0])
+        return _failure(together) + float(
+            compute_delta(orders.tolist(), curve.tolist(), epsilon)[0]
+        )
 
 
 def _failure(together: Releases) -> float:
@@ -94,7 +96,5 @@ def _randomized_response(epsilon: float, orders: Array) -> Array:
         return np.zeros_like(orders)
     honest = -math.log1p(math.exp(-epsilon))
     lie = honest - epsilon
-    power = np.logaddexp(
-        orders * honest + (1 - orders) * lie, orders * lie + (1 - orders) * honest
-    )
+    power = np.logaddexp(orders * honest + (1 - orders) * lie, orders * lie + (1 - orders) * honest)
     return np.maximum(power, 0.0) / (orders - 1)

@@ -3,8 +3,6 @@
 import math
 from typing import ClassVar
 
-import numpy as np
-
 from veilflow.privacy import events as ev
 from veilflow.privacy.accounting.accountant import (
     AbstractAccountant,
@@ -34,7 +32,7 @@ class ZCDPAccountant(AbstractAccountant):
 
     def _delta(self, together: Releases, epsilon: float) -> float:
         rho = _rho(together)
-        return math.exp(float(log_delta_of_rho(rho, np.asarray(epsilon))))
+        return math.exp(float(log_delta_of_rho(rho, epsilon)))
 
 
 def _rho(together: Releases) -> float:

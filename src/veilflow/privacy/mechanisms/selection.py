@@ -13,6 +13,8 @@ from decimal import Decimal, localcontext
 from typing import TypeVar
 
 from veilflow._core import check
+from veilflow._core.errors import PrivacyError
+from veilflow.privacy import accounting
 from veilflow.privacy.events import ApproximateDP, Event, PureDP
 from veilflow.privacy.guarantees import Released
 
@@ -95,6 +97,9 @@ def repeat_and_select(
     Returns:
         The candidate with the highest score (the first of equals; NaN is the lowest), its score,
         and the event for everything. The events of single runs are not to be paid again.
+
+    Raises:
+        PrivacyError: If a run says in its own event that it cost more than `base`.
     """
     event = selection_event(base, runs=runs)
     best: tuple[T, float] | None = None
@@ -103,6 +108,7 @@ def repeat_and_select(
         released = run()
         if not isinstance(released, Released):
             raise TypeError(f"run must return a Released, got {type(released).__name__}.")
+        _check_run(released.event, base)
         candidate, score = released.value
         score = float(score)
         score = -math.inf if math.isnan(score) else score
@@ -110,6 +116,16 @@ def repeat_and_select(
             best, rank = (candidate, score), score
     assert best is not None  # K >= 1
     return Released(best, event)
+
+
+def _check_run(event: Event, base: PureDP | ApproximateDP) -> None:
+    delta = base.delta if isinstance(base, ApproximateDP) else 0.0
+    spent = accounting.get("pld").epsilon(event, delta=delta)
+    if spent > base.epsilon * (1 + 1e-9):
+        raise PrivacyError(
+            f"one run cost epsilon={spent:.6g} at delta={delta:.3g}, more than its base, {base}. "
+            "Give what an accountant proves for one run, score included."
+        )
 
 
 def selection_event(base: PureDP | ApproximateDP, *, runs: NumberOfRuns) -> Event:

@@ -1,0 +1,124 @@
+"""The setting of the speed benchmarks: one flow, its private step and its plain step.
+
+Both steps run many times inside one compiled loop, which is how `engine.train` runs them.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array
+
+from veilflow.engine import Flat, Optimizer, TrainingPlan
+from veilflow.engine.memory import choose_chunk
+from veilflow.engine.step import PURPOSES, Step
+from veilflow.flows import Flow, maf
+
+FEATURES, BLOCKS, HIDDEN = 10, 5, (256, 256)
+NUM_RECORDS = 24_000
+CLIP_NORM = 1.0
+
+Run = Callable[[Any, Array, Any], Any]
+"""From state, records and raw keys to the state some steps later."""
+
+
+def flow(hidden: tuple[int, ...] = HIDDEN, *, seed: int = 0) -> Flow:
+    """The masked autoregressive flow everything is measured on."""
+    return maf(FEATURES, key=jax.random.key(seed), blocks=BLOCKS, hidden=hidden)
+
+
+def records(num_records: int = NUM_RECORDS) -> Array:
+    """Rows of standard normal numbers: speed does not depend on what they say."""
+    return jax.random.normal(jax.random.key(1), (num_records, FEATURES))
+
+
+def loss_fn(flow: Flow, row: Array, key: Any) -> Array:
+    """The part of the loss that sees a record."""
+    return -flow.private_log_prob(row)
+
+
+def public_loss_fn(flow: Flow) -> Array:
+    """The rest, which sees none."""
+    return -flow.public_log_prob()
+
+
+def plan(batch: int, *, num_records: int = NUM_RECORDS, steps: int = 1000) -> TrainingPlan:
+    """A private run with Adam at this expected batch size."""
+    return TrainingPlan(
+        clipping=Flat(clip_norm=CLIP_NORM),
+        noise_multiplier=1.0,
+        sampling_rate=batch / num_records,
+        expected_batch_size=batch,
+        steps=steps,
+    )
+
+
+def raw_keys(steps: int, *, seed: int) -> np.ndarray:
+    """Raw keys for some steps; repeatable, which a real run must not be."""
+    shape = (steps, len(PURPOSES), 2)
+    return np.random.default_rng(seed).integers(0, 2**32, shape, dtype=np.uint32)
+
+
+def private_steps(model: Flow, batch: int, steps: int) -> tuple[Any, Run]:
+    """The first state and a function that takes `steps` full private steps."""
+    chosen = plan(batch)
+    trainable, fixed = eqx.partition(model, eqx.is_inexact_array)
+    step = Step(chosen, loss_fn, public_loss_fn, fixed, choose_chunk(model, chosen))
+
+    def run(state: Any, rows: Array, words: Array) -> Any:
+        return jax.lax.fori_loop(0, steps, lambda i, s: step(s, rows, words[i], None), state)
+
+    return step.init(jax.tree.map(jnp.array, trainable)), run
+
+
+def plain_steps(
+    model: Flow, batch: int, steps: int, *, chunk: int | None = None
+) -> tuple[Any, Run]:
+    """The same without privacy: a uniform batch, the gradient of its mean loss, Adam.
+
+    `chunk` sums the gradient over parts of the batch, which a cache may like better.
+    """
+    trainable, fixed = eqx.partition(model, eqx.is_inexact_array)
+    adam = Optimizer().build(1000)
+    parts = 1 if chunk is None else batch // chunk
+
+    def loss(trainable: Any, rows: Array) -> Array:
+        whole = eqx.combine(trainable, fixed)
+        return -jnp.mean(jax.vmap(whole.log_prob)(rows))
+
+    def gradient(trainable: Any, rows: Array) -> Any:
+        if parts == 1:
+            return jax.grad(loss)(trainable, rows)
+        split = rows.reshape(parts, batch // parts, *rows.shape[1:])
+        zero = jax.tree.map(jnp.zeros_like, trainable)
+        add = lambda g, part: (jax.tree.map(jnp.add, g, jax.grad(loss)(trainable, part)), None)  # noqa: E731
+        total, _ = jax.lax.scan(add, zero, split)
+        return jax.tree.map(lambda g: g / parts, total)
+
+    def step(state: Any, rows: Array, words: Array) -> Any:
+        trainable, optimizer = state
+        key = jax.random.wrap_key_data(words[0])
+        batch_rows = rows[jax.random.randint(key, (batch,), 0, rows.shape[0])]
+        updates, optimizer = adam.update(gradient(trainable, batch_rows), optimizer, trainable)
+        return optax.apply_updates(trainable, updates), optimizer
+
+    def run(state: Any, rows: Array, words: Array) -> Any:
+        return jax.lax.fori_loop(0, steps, lambda i, s: step(s, rows, words[i]), state)
+
+    trainable = jax.tree.map(jnp.array, trainable)
+    return (trainable, adam.init(trainable)), run
+
+
+def as_call(state: Any, run: Run, rows: Array, words: np.ndarray) -> Callable[[], None]:
+    """One call of a compiled run; the state goes on from call to call, as in training."""
+    compiled = jax.jit(run, donate_argnums=0)
+
+    def call() -> None:
+        nonlocal state
+        state = jax.block_until_ready(compiled(state, rows, words))
+
+    return call

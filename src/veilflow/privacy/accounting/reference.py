@@ -1,0 +1,202 @@
+"""The oracle: the same question put to dp-accounting's privacy loss distributions.
+
+Nothing is shared with our own PLD but the events: they are flattened here once more, and every
+distribution is built, rounded and composed by the other library. It is slow to import and to
+compose many kinds of releases; it is here to check the default accountant, not to replace it.
+"""
+
+import math
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+from veilflow._core.errors import PrivacyError
+from veilflow.privacy import events as ev
+from veilflow.privacy.accounting.accountant import AbstractAccountant, Answer, Releases
+from veilflow.privacy.events import Event
+from veilflow.privacy.unit import Adjacency
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+_FINEST_USEFUL = 1e-4
+"""dp-accounting's own default for the spacing of losses; wider only if memory asks for it."""
+_MAX_POINTS = 2e6
+_TAIL = 1e-15
+"""Mass that each composition may declare lost to infinite loss."""
+
+
+class ReferenceAccountant(AbstractAccountant):
+    """Composes privacy loss distributions with dp-accounting, its estimates pessimistic.
+
+    Adds up Gaussian, Laplace, pure and approximate releases, and Poisson-sampled Gaussian and
+    Laplace ones. Its Fourier transforms round at about 1e-16, so below a delta of about 1e-12 the
+    answer is loose or infinite.
+    """
+
+    name: ClassVar[str] = "dp-accounting"
+    label: ClassVar[str] = "PLD (dp-accounting)"
+    kinds: ClassVar[tuple[type[Event], ...]] = (
+        ev.Gaussian,
+        ev.Laplace,
+        ev.PureDP,
+        ev.ApproximateDP,
+        ev.PoissonSampled,
+    )
+
+    def _releases(self, event: Event | Iterable[Event] | None, adjacency: Adjacency) -> Releases:
+        counts: dict[Event, int] = {}
+        parts = () if event is None else (event,) if isinstance(event, Event) else tuple(event)
+        for part in parts:
+            for plain, count in _flat(part, adjacency):
+                counts[plain] = counts.get(plain, 0) + count
+        return tuple(sorted(counts.items(), key=lambda item: repr(item[0])))
+
+    def _epsilon(self, together: Releases, delta: float) -> Answer:
+        found = composed(together).get_epsilon_for_delta(delta)
+        return Answer(float(found), self.label)
+
+    def _delta(self, together: Releases, epsilon: float) -> float:
+        found = composed(together).get_delta_for_epsilon(epsilon)
+        return float(found)  # pyright: ignore[reportArgumentType]
+
+
+def _flat(event: Event, adjacency: Adjacency) -> list[tuple[Event, int]]:
+    """The plain releases in `event` and how often each happened."""
+    match event:
+        case ev.Repeated(times=times, event=inner):
+            return [(plain, count * times) for plain, count in _flat(inner, adjacency)]
+        case ev.Together(events=parts):
+            return [pair for part in parts for pair in _flat(part, adjacency)]
+        case ev.PoissonSampled(sampling_rate=rate, event=ev.PoissonSampled() as inner):
+            return _flat(ev.PoissonSampled(rate * inner.sampling_rate, inner.event), adjacency)
+        case ev.PoissonSampled(event=ev.NonPrivate()):
+            return [(event.event, 1)]
+        case ev.PoissonSampled(sampling_rate=1, event=inner) if not isinstance(
+            inner, ev.Repeated | ev.Together
+        ):
+            return _flat(inner, adjacency)
+        case ev.PoissonSampled():
+            if adjacency is Adjacency.REPLACE_ONE:
+                raise PrivacyError(
+                    f"{event} cannot be accounted for under replace-one adjacency. Use add/remove "
+                    "adjacency, or drop the sampling (sampling_rate=1)."
+                )
+            if not isinstance(event.event, ev.Gaussian | ev.Laplace):
+                raise PrivacyError(
+                    f"the 'dp-accounting' accountant cannot add up the event {event}: it knows "
+                    "sampling of a single Gaussian or Laplace release. Use accountant='pld', or "
+                    "record the inner event without sampling, which is sound and dearer."
+                )
+        case Event():
+            pass
+        case _:
+            raise TypeError(f"event must be an Event, got {type(event).__name__}.")
+    return [(event, 1)]
+
+
+@lru_cache(maxsize=64)
+def composed(
+    together: Releases, *, pessimistic: bool = True, interval: float | None = None
+) -> "PrivacyLossDistribution":
+    """dp-accounting's distribution of all releases; not `pessimistic`, it bounds from below."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    interval = _interval(together) if interval is None else interval
+    # What is truncated counts as infinite loss, or not at all: each way on the safe side.
+    tail = _TAIL if pessimistic else 0.0
+    total = pld.identity(interval, pessimistic_estimate=pessimistic)
+    kept = 1.0
+    for event, count in together:
+        one, times = _distribution(event, count, interval, pessimistic)
+        if isinstance(event, ev.ApproximateDP):
+            kept *= (1 - event.delta) ** count
+        if one is not None:
+            total = total.compose(one.self_compose(times, tail) if times > 1 else one, tail)
+    if kept < 1:
+        failing = pld.PrivacyLossDistribution.create_from_rounded_probability(
+            {0: kept}, 1 - kept, interval, pessimistic_estimate=pessimistic
+        )
+        total = total.compose(failing, tail)
+    return total
+
+
+def _distribution(
+    event: Event, count: int, interval: float, pessimistic: bool
+) -> "tuple[PrivacyLossDistribution | None, int]":
+    """One release, and how often it is left to compose."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    rate = 1.0
+    if isinstance(event, ev.PoissonSampled):
+        rate, event = float(event.sampling_rate), event.event
+    # Connecting the dots is for upper bounds only.
+    how = {
+        "pessimistic_estimate": pessimistic,
+        "value_discretization_interval": interval,
+        "use_connect_dots": pessimistic,
+    }
+    if isinstance(event, ev.Gaussian):
+        # Plain Gaussians add up to one; sampled ones do not.
+        times = 1 if rate == 1 else count
+        noise = float(event.noise_multiplier) / math.sqrt(count / times)
+        return pld.from_gaussian_mechanism(noise, sampling_prob=rate, **how), times
+    if isinstance(event, ev.Laplace):
+        noise = float(event.noise_multiplier)
+        return pld.from_laplace_mechanism(noise, sampling_prob=rate, **how), count
+    assert isinstance(event, ev.PureDP | ev.ApproximateDP), "supports() lets nothing else through"
+    epsilon = float(event.epsilon)
+    if epsilon == 0:
+        return None, 0
+    return _coin(epsilon, interval, pessimistic), count
+
+
+def _coin(epsilon: float, interval: float, pessimistic: bool) -> "PrivacyLossDistribution":
+    """The worst pure release: a coin that lies once in 1 + e^epsilon."""
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    honest = 1 / (1 + math.exp(-epsilon))
+    if not pessimistic:
+        low, high = math.floor(-epsilon / interval), math.floor(epsilon / interval)
+        masses = {low: 1 - honest, high: honest}
+        return pld.PrivacyLossDistribution.create_from_rounded_probability(
+            masses, 0.0, interval, pessimistic_estimate=False
+        )
+    # Their from_randomized_response rounds every loss up; connecting the dots is far tighter.
+    above = math.ceil(epsilon / interval)
+    nodes = sorted({-above, 1 - above, above - 1, above})
+    deltas = []
+    for node in nodes:
+        at = node * interval
+        lie = (1 - honest) * max(0.0, -math.expm1(at + epsilon))
+        deltas.append(honest * max(0.0, -math.expm1(at - epsilon)) + lie)
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, nodes, deltas)
+    return pld.PrivacyLossDistribution(pmf)
+
+
+def _interval(together: Releases) -> float:
+    """A spacing of losses that suits the spread of the sum, within reach of the memory."""
+    variance = span = 0.0
+    for event, count in together:
+        one, reach = _spread(event)
+        variance += count * one**2
+        span = max(span, reach)
+    fine = math.sqrt(variance / sum(count for _, count in together)) / 16
+    return max(min(_FINEST_USEFUL, fine), (span + 16 * math.sqrt(variance)) / _MAX_POINTS, 1e-12)
+
+
+def _spread(event: Event) -> tuple[float, float]:
+    """Roughly the standard deviation and the range of one release's loss."""
+    if isinstance(event, ev.PoissonSampled):
+        one, reach = _spread(event.event)
+        return min(event.sampling_rate * math.sqrt(math.expm1(min(one**2, 50.0))), one), reach
+    if isinstance(event, ev.Gaussian):
+        one = 1 / float(event.noise_multiplier)
+        return one, 20 * one + one**2
+    if isinstance(event, ev.Laplace):
+        one = 1 / float(event.noise_multiplier)
+    else:
+        assert isinstance(event, ev.PureDP | ev.ApproximateDP)
+        one = float(event.epsilon)
+    return one, 2 * one

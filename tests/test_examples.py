@@ -1,0 +1,27 @@
+"""Examples run as they stand, and end by saying what was spent."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SMALL = {"density.py": ["--steps", "20"]}
+"""Settings under which each example takes seconds."""
+
+
+def test_every_example_is_run_here():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SMALL)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_an_example_runs_and_ends_with_its_ledger_and_guarantee(name: str):
+    command = [sys.executable, "-W", "error", str(EXAMPLES / name), *SMALL[name]]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    _, after = run.stdout.split("\nledger\n")
+    assert "training: epsilon" in after
+    *_, title, guarantee = after.splitlines()
+    assert title == "guarantee"
+    assert "1e-06)-differential privacy, add-remove one row" in guarantee
