@@ -45,11 +45,11 @@ def theirs(events, adding, delta, *, pessimistic):
 
 LEDGERS = {
     "rare": [steps(1e-3, 1.5, 30)],
-    "frequent": [steps(0.3, 1.5, 30)],
+    "frequent": [steps(0.3, 1.5, 8)],
     "noisy": [steps(0.02, 50.0, 30)],
-    "little noise": [steps(0.02, 0.7, 30)],
-    "two rates": [steps(0.01, 1.0, 100), steps(0.1, 3.0, 20)],
-    "mixed": [steps(0.02, 1.0, 50), ev.Gaussian(3.0), ev.Laplace(2.0), ev.PureDP(0.2)],
+    "little noise": [steps(0.02, 0.7, 6)],
+    "two rates": [steps(0.01, 1.0, 8), steps(0.1, 3.0, 8)],
+    "mixed": [steps(0.02, 1.0, 6), ev.Gaussian(3.0), ev.Laplace(2.0), ev.PureDP(0.2)],
     "failing": [steps(0.05, 2.0, 10), ev.Repeated(3, ev.ApproximateDP(0.1, 1e-9))],
     "coins": [ev.Repeated(40, ev.PureDP(0.1)), ev.Repeated(5, ev.Laplace(4.0))],
 }
@@ -68,7 +68,7 @@ MANY = {
     "training": [steps(0.01, 1.0, 2000)],
     "long training": [steps(1e-3, 0.8, 100_000)],
     "training and more": [steps(0.004, 1.2, 5000), ev.Gaussian(4.0), ev.PureDP(0.05)],
-    "tiny coins": [ev.Repeated(10**6, ev.PureDP(1e-6))],
+    "tiny coins": [ev.Repeated(10**5, ev.PureDP(1e-5))],
 }
 
 

@@ -1,5 +1,6 @@
 """Private training of any pytree: plans, sampling, clipping, the step and the loop."""
 
+from veilflow._core.keys import Secret as Secret
 from veilflow.engine.checkpoint import Checkpoint as Checkpoint
 from veilflow.engine.clipping import AdaptiveQuantile as AdaptiveQuantile
 from veilflow.engine.clipping import Automatic as Automatic
@@ -20,6 +21,7 @@ __all__ = [
     "Optimizer",
     "PerLayer",
     "PerUnit",
+    "Secret",
     "Sparsified",
     "TrainingPlan",
     "progress_bar",

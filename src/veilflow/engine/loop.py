@@ -106,11 +106,8 @@ def train(
         state = jax.block_until_ready(run(state, data, keys, noise, count))
         elapsed = time.monotonic() - started
         # the first call compiles, which says nothing about the pace of the next
-        pace = (
-            8
-            if pace == 1
-            else max(2, min(2 * count, int(count * _BLOCK_SECONDS / max(elapsed, 1e-6))))
-        )
+        steady = int(count * _BLOCK_SECONDS / max(elapsed, 1e-6))
+        pace = 8 if pace == 1 else max(2, min(2 * count, steady))
         done += count
         if monitor is not None:
             monitor(done)

@@ -47,7 +47,7 @@ class Conv2d(AbstractLayer):
         shape = (out_channels, in_channels, kernel_size, kernel_size)
         weight = uniform_init(key, shape, in_channels * kernel_size**2)
         zeros = jnp.zeros(out_channels) if bias else None
-        return cls(weight, zeros, image_size, stride, padding)
+        return cls(weight=weight, bias=zeros, image_size=image_size, stride=stride, padding=padding)
 
     def __call__(self, x: Float[Array, "in_channels h w"]) -> Float[Array, "out_channels p q"]:
         y = self._convolve(x[None], self.weight)[0]
@@ -106,4 +106,11 @@ class Conv2d(AbstractLayer):
         return d, patches
 
     def _like(self, weight: Array, bias: Array | None) -> "Conv2d":
-        return Conv2d(weight, bias, self.image_size, self.stride, self.padding, None, self.uses)
+        return Conv2d(
+            weight=weight,
+            bias=bias,
+            image_size=self.image_size,
+            stride=self.stride,
+            padding=self.padding,
+            uses=self.uses,
+        )

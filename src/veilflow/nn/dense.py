@@ -36,7 +36,8 @@ class Dense(AbstractLayer):
         init: Callable[..., Array] = uniform_init,
     ) -> "Dense":
         """A fresh layer with random weights and a zero bias."""
-        return cls(init(key, (out_size, in_size), in_size), jnp.zeros(out_size) if bias else None)
+        weight = init(key, (out_size, in_size), in_size)
+        return cls(weight=weight, bias=jnp.zeros(out_size) if bias else None)
 
     def __call__(self, x: Float[Array, " in_size"]) -> Float[Array, " out_size"]:
         y = self.weight @ x
@@ -59,7 +60,7 @@ class Dense(AbstractLayer):
         uses = self.uses is not None
         weight = outer.weighted_sum(tap.d, tap.a, factors, uses=uses)
         bias = None if self.bias is None else outer.weighted_total(tap.d, factors, uses=uses)
-        return Dense(weight, bias, None, self.uses)
+        return Dense(weight=weight, bias=bias, uses=self.uses)
 
     def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
         return rows_of(self.per_record(tap)) if self.uses else _rows_once(tap, self.bias)
@@ -67,7 +68,8 @@ class Dense(AbstractLayer):
     def per_record(self, tap: Tap) -> "Dense":
         uses = self.uses is not None
         bias = None if self.bias is None else outer.total(tap.d, uses=uses)
-        return Dense(outer.outer(tap.d, tap.a, uses=uses), bias, None, self.uses)
+        weight = outer.outer(tap.d, tap.a, uses=uses)
+        return Dense(weight=weight, bias=bias, uses=self.uses)
 
 
 def rows_of(gradient) -> tuple[Float[Array, "records units"], ...]:

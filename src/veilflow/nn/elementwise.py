@@ -35,14 +35,15 @@ class Scale(AbstractLayer):
 
     def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "Scale":
         gradient = outer.scale(self.per_record(tap).log_scale, factors, uses=False)
-        return Scale(jnp.sum(gradient, axis=0), None, self.uses)
+        return Scale(log_scale=jnp.sum(gradient, axis=0), uses=self.uses)
 
     def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
         gradient = self.per_record(tap).log_scale
         return jnp.abs(gradient), jnp.square(gradient)
 
     def per_record(self, tap: Tap) -> "Scale":
-        return Scale(outer.total(tap.d * tap.a, uses=self.uses is not None), None, self.uses)
+        gradient = outer.total(tap.d * tap.a, uses=self.uses is not None)
+        return Scale(log_scale=gradient, uses=self.uses)
 
 
 class Shift(AbstractLayer):
@@ -68,11 +69,11 @@ class Shift(AbstractLayer):
 
     def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "Shift":
         shift = outer.weighted_total(tap.d, factors, uses=self.uses is not None)
-        return Shift(shift, None, self.uses)
+        return Shift(shift=shift, uses=self.uses)
 
     def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
         gradient = self.per_record(tap).shift
         return jnp.abs(gradient), jnp.square(gradient)
 
     def per_record(self, tap: Tap) -> "Shift":
-        return Shift(outer.total(tap.d, uses=self.uses is not None), None, self.uses)
+        return Shift(shift=outer.total(tap.d, uses=self.uses is not None), uses=self.uses)

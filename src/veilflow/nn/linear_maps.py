@@ -32,7 +32,8 @@ class LULinear(eqx.Module):
         upper = MaskedDense.create(behind, ahead, key=upper_key, bias=False)
         lower = MaskedDense.create(tuple(i + 1 for i in order), order, key=lower_key, bias=False)
         small = lambda layer: eqx.tree_at(lambda m: m.weight, layer, spread * layer.weight)  # noqa: E731
-        return cls(Scale(jnp.zeros(size)), small(upper), small(lower), Shift(jnp.zeros(size)))
+        diagonal, shift = Scale(log_scale=jnp.zeros(size)), Shift(shift=jnp.zeros(size))
+        return cls(diagonal, small(upper), small(lower), shift)
 
     def __call__(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
         x = self.diagonal(x) + self.upper(x)
@@ -59,7 +60,7 @@ class LowRankLinear(eqx.Module):
         down = Dense.create(size, rank, key=down_key, bias=False)
         up = Dense.create(rank, size, key=up_key)
         up = eqx.tree_at(lambda m: m.weight, up, spread * up.weight)
-        return cls(Scale(jnp.zeros(size)), down, up)
+        return cls(Scale(log_scale=jnp.zeros(size)), down, up)
 
     def __call__(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
         return self.diagonal(x) + self.up(self.down(x))

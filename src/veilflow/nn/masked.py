@@ -39,7 +39,8 @@ def _levels(in_degrees: Degrees, out_degrees: Degrees) -> tuple[np.ndarray, np.n
     seen = np.less_equal.outer(np.array(in_degrees), levels)
     at = np.equal.outer(np.array(out_degrees), levels)
     everything, nothing = np.ones((len(seen), 1)), np.zeros((len(at), 1))
-    return np.float32(np.hstack([seen, everything])), np.float32(np.hstack([at, nothing]))
+    seen, at = np.hstack([seen, everything]), np.hstack([at, nothing])
+    return seen.astype(np.float32), at.astype(np.float32)
 
 
 @lru_cache(maxsize=256)
@@ -79,7 +80,8 @@ class MaskedDense(AbstractLayer):
         in_degrees, out_degrees = tuple(map(int, in_degrees)), tuple(map(int, out_degrees))
         shape = (len(out_degrees), len(in_degrees))
         weight = uniform_init(key, shape, shape[1]) * mask_of(in_degrees, out_degrees)
-        return cls(weight, jnp.zeros(shape[0]) if bias else None, in_degrees, out_degrees)
+        zeros = jnp.zeros(shape[0]) if bias else None
+        return cls(weight=weight, bias=zeros, in_degrees=in_degrees, out_degrees=out_degrees)
 
     @property
     def mask(self) -> np.ndarray:
@@ -151,4 +153,10 @@ class MaskedDense(AbstractLayer):
         return self._like(outer.outer(tap.d, tap.a, uses=uses) * self.mask[None], bias)
 
     def _like(self, weight: Array, bias: Array | None) -> "MaskedDense":
-        return MaskedDense(weight, bias, self.in_degrees, self.out_degrees, None, self.uses)
+        return MaskedDense(
+            weight=weight,
+            bias=bias,
+            in_degrees=self.in_degrees,
+            out_degrees=self.out_degrees,
+            uses=self.uses,
+        )

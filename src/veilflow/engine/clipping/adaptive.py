@@ -23,7 +23,6 @@ class AdaptiveQuantile(AbstractClipping):
     quantile: float = eqx.field(static=True, default=0.5)
     rate: float = eqx.field(static=True, default=0.2)
     count_weight: float = eqx.field(static=True, default=0.2)
-    materializes = False
 
     def __check_init__(self) -> None:
         check.positive(initial=self.initial, rate=self.rate, count_weight=self.count_weight)

@@ -17,7 +17,6 @@ class PerLayer(AbstractClipping):
     """
 
     clip_norm: float = eqx.field(static=True)
-    materializes = False
 
     def __check_init__(self) -> None:
         check.positive(clip_norm=self.clip_norm)
@@ -42,7 +41,6 @@ class PerUnit(AbstractClipping):
     """
 
     clip_norm: float = eqx.field(static=True)
-    materializes = False
 
     def __check_init__(self) -> None:
         check.positive(clip_norm=self.clip_norm)

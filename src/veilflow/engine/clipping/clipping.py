@@ -7,7 +7,7 @@ so that float32 rounding of norms cannot carry them over it.
 """
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -23,7 +23,7 @@ INSIDE = 1 - 3e-6
 class AbstractClipping(eqx.Module):
     """How the gradients of records become one bounded sum."""
 
-    materializes: eqx.AbstractClassVar[bool]
+    materializes: ClassVar[bool] = False
     """Whether `clip` builds records x parameters arrays, so that chunks must be small."""
 
     @property

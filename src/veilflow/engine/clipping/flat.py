@@ -13,7 +13,6 @@ class Flat(AbstractClipping):
     """One bound on the whole gradient: g min(1, C / |g|)."""
 
     clip_norm: float = eqx.field(static=True)
-    materializes = False
 
     def __check_init__(self) -> None:
         check.positive(clip_norm=self.clip_norm)
@@ -32,7 +31,6 @@ class Automatic(AbstractClipping):
 
     clip_norm: float = eqx.field(static=True)
     stability: float = eqx.field(static=True, default=0.01)
-    materializes = False
 
     def __check_init__(self) -> None:
         check.positive(clip_norm=self.clip_norm, stability=self.stability)

@@ -1,6 +1,8 @@
 """Stochastic sparsification of a record's gradient before clipping."""
 
 import itertools
+from functools import partial
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -22,7 +24,7 @@ class Sparsified(AbstractClipping):
 
     clip_norm: float = eqx.field(static=True)
     sparsity: float = eqx.field(static=True, default=0.5)
-    materializes = True
+    materializes: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         check.positive(clip_norm=self.clip_norm)
@@ -34,26 +36,20 @@ class Sparsified(AbstractClipping):
         return float(self.clip_norm)
 
     def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
-        parts = []
         bounds = bounds_by_size(observed, self.clip_norm)
         keys = jax.random.split(key, len(bounds))
-        grads = observed.per_record()
-        stacks = [len(layer.stack) for layer in observed.layers] + [0] * len(observed.loose)
-        for grad, bound, layer_key, stack in zip(grads, bounds, keys, stacks, strict=True):
-            clip_layer = self._clip_layer
-            layer_keys = layer_key
-            for depth in range(stack):
-                axis = jax.tree.leaves(grad)[0].shape[depth]
-                layer_keys = (
-                    jax.vmap(lambda k, n=axis: jax.random.split(k, n))(layer_keys)
-                    if depth
-                    else jax.random.split(layer_keys, axis)
-                )
-                clip_layer = jax.vmap(clip_layer, in_axes=(0, None, 0))
-            parts.append(clip_layer(grad, bound, layer_keys))
+        stacks = [layer.stack for layer in observed.layers] + [()] * len(observed.loose)
+        parts = []
+        for grad, bound, key, stack in zip(
+            observed.per_record(), bounds, keys, stacks, strict=True
+        ):
+            clip_layer = partial(self._clip_layer, bound)
+            for _ in stack:  # blocks of a stack are layers of their own
+                clip_layer = jax.vmap(clip_layer)
+            parts.append(clip_layer(jax.random.split(key, stack) if stack else key, grad))
         return observed.assemble(tuple(parts))
 
-    def _clip_layer(self, grad: PyTree, bound: float, key: Key[Array, ""]) -> PyTree:
+    def _clip_layer(self, bound: float, key: Key[Array, ""], grad: PyTree) -> PyTree:
         leaves, treedef = jax.tree.flatten(grad)
         records = leaves[0].shape[0]
         flat = jnp.concatenate([leaf.reshape(records, -1) for leaf in leaves], axis=1)
