@@ -8,8 +8,7 @@ import time
 
 from benchmarks import setting
 from benchmarks.records import Record, record
-from veilflow.engine import Flat, TrainingPlan, train
-from veilflow.engine.loop import Secret
+from veilflow.engine import Flat, Secret, TrainingPlan, train
 from veilflow.privacy.guarantees import Sensitive
 
 NUM_RECORDS, BATCH, STEPS, HIDDEN = 24_060, 100, 16_900, (100, 100)

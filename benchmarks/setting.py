@@ -3,6 +3,7 @@
 Both steps run many times inside one compiled loop, which is how `engine.train` runs them.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,11 @@ Run = Callable[[Any, Array, Any], Any]
 def flow(hidden: tuple[int, ...] = HIDDEN, *, seed: int = 0) -> Flow:
     """The masked autoregressive flow everything is measured on."""
     return maf(FEATURES, key=jax.random.key(seed), blocks=BLOCKS, hidden=hidden)
+
+
+def unrolled(model: Flow) -> Flow:
+    """The same flow with its blocks traced side by side."""
+    return Flow(model.base, dataclasses.replace(model.bijection, unroll=BLOCKS))
 
 
 def records(num_records: int = NUM_RECORDS) -> Array:

@@ -37,8 +37,8 @@ def clipped(name, rows, keep):
         def clip(rows, keep):
             loss_key, clip_key = jax.random.split(jax.random.key(0))
             observed = observe_gradients(hostile.loss_fn, MODEL, rows, keep, loss_key)
-            clip = lambda o: clipping.clip(o, clipping.init(), clip_key)  # noqa: E731
-            return clipped_total(clip, observed)
+            clip = lambda o, k: clipping.clip(o, clipping.init(), k)  # noqa: E731
+            return clipped_total(clip, observed, clip_key)
 
         _jitted[name] = clip
     return _jitted[name](jnp.asarray(rows), jnp.asarray(keep))
@@ -91,8 +91,8 @@ def test_flat_clipping_of_every_layer_kind_stays_within_the_sensitivity(kind):
     def clip(keep, rows):
         loss_key, clip_key = jax.random.split(jax.random.key(0))
         observed = observe_gradients(kinds_loss_fn, model, rows, keep, loss_key)
-        clip = lambda o: engine.Flat(0.01).clip(o, (), clip_key)  # noqa: E731
-        return clipped_total(clip, observed)
+        clip = lambda o, k: engine.Flat(0.01).clip(o, (), k)  # noqa: E731
+        return clipped_total(clip, observed, clip_key)
 
     for scale in [1e-8, 1.0, 1e6]:
         for i in range(4):
@@ -129,7 +129,7 @@ def test_uses_that_cancel_stay_within_the_sensitivity(size, masked, key):
         captured = observe_gradients(
             lambda m, r, k: jnp.sum(m(r)), model, row[None], jnp.ones(1, bool), loss_key
         )
-        return clipped_total(lambda o: engine.Flat(1e-2).clip(o, (), clip_key), captured)
+        return clipped_total(lambda o, k: engine.Flat(1e-2).clip(o, (), k), captured, clip_key)
 
     for row in rows:
         assert hostile.norm(clip(row)) <= 1e-2
@@ -147,7 +147,7 @@ def test_flat_clipping_equals_that_of_jax_privacy(key):
 
     theirs = jax_privacy.clipped_grad(loss, l2_clip_norm=0.7, keep_batch_dim=False)(params, rows)
     observed = observe_gradients(hostile.loss_fn, MODEL, rows, jnp.ones(6, bool), loss_key)
-    ours = clipped_total(lambda o: engine.Flat(0.7).clip(o, (), clip_key), observed)
+    ours = clipped_total(lambda o, k: engine.Flat(0.7).clip(o, (), k), observed, clip_key)
     assert hostile.norm(hostile.subtract(ours, theirs)) <= 1e-5 * hostile.norm(theirs)
 
 
@@ -155,7 +155,7 @@ def test_an_infinite_clip_recovers_the_plain_gradient(key):
     row_key, loss_key, clip_key = jax.random.split(key, 3)
     rows = jax.random.normal(row_key, (6, hostile.DIM))
     observed = observe_gradients(hostile.loss_fn, MODEL, rows, jnp.ones(6, bool), loss_key)
-    ours = clipped_total(lambda o: engine.Flat(1e9).clip(o, (), clip_key), observed)
+    ours = clipped_total(lambda o, k: engine.Flat(1e9).clip(o, (), k), observed, clip_key)
     plain = eqx.filter_grad(lambda m: sum(hostile.loss_fn(m, row, None) for row in rows))(MODEL)
     assert hostile.norm(hostile.subtract(ours, plain)) <= 1e-5 * hostile.norm(plain)
 

@@ -116,6 +116,45 @@ def test_two_sampled_steps_agree_with_a_double_sum(rate, noise, adding):
         assert found == 0 or curve(short) > delta * (1 - 1e-4)
 
 
+def contour_delta(rate, noise, times, adding, epsilon):
+    """Delta as an integral of the moment generating function: no grid of losses, no transform.
+
+    delta is 1 / (2 pi i) times the integral of M(s) e^(-s epsilon) / (s (s + 1)) along any vertical
+    line right of 0; on the one through the saddle point the integrand is a bell.
+    """
+    x, cell = np.linspace(-13 * noise, 35 + 13 * noise, 4000, retstep=True)
+    log_weight = -0.5 * (x / noise) ** 2 + math.log(cell / (noise * math.sqrt(2 * math.pi)))
+    loss = np.log1p(rate * np.expm1((x - 0.5) / noise**2))
+
+    def log_integrand(s):
+        power = np.multiply.outer(-s if adding else s + 1, loss)
+        log_mgf = np.log(np.sum(np.exp(power + log_weight), axis=1))
+        return times * log_mgf - s * epsilon - np.log(s) - np.log1p(s)
+
+    tilts = np.geomspace(1e-2, 30, 200)
+    on_axis = log_integrand(tilts).real
+    best = int(np.argmin(on_axis))
+    a, top = tilts[best], on_axis[best]
+    near = log_integrand(a * np.array([1 - 1e-3, 1.0, 1 + 1e-3])).real
+    bend = (near[0] - 2 * near[1] + near[2]) / (1e-3 * a) ** 2
+    u, step = np.linspace(0, 25 / math.sqrt(bend), 600, retstep=True)
+    bell = np.exp(log_integrand(a + 1j * u) - top).real
+    assert 0 < best < len(tilts) - 1  # else there was no saddle,
+    assert np.max(np.abs(bell[-20:])) < 1e-7  # or no bell, and the integral is worth nothing
+    return math.exp(top) * (float(np.sum(bell)) - 0.5 * bell[0]) * step / math.pi
+
+
+@pytest.mark.parametrize("adding", [False, True], ids=["remove", "add"])
+@pytest.mark.parametrize(
+    ("rate", "noise", "times"), [(0.01, 1.0, 2000), (0.1, 2.0, 500), (1e-3, 1.5, 10**6)]
+)
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
+def test_many_sampled_steps_are_above_a_contour_integral(rate, noise, times, adding, delta):
+    found = ours([steps(rate, noise, times)], adding, delta)
+    assert contour_delta(rate, noise, times, adding, found) <= delta * (1 + 1e-6)
+    assert contour_delta(rate, noise, times, adding, found * (1 - 2e-3)) > delta
+
+
 def test_failures_do_not_loosen_what_they_are_released_with():
     failing = ev.Repeated(10**6, ev.ApproximateDP(0.0, 1e-9))
     for delta in (1e-2, 2e-3):

@@ -48,6 +48,9 @@ def density(
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Number of noisy steps.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Expected size of a batch.")] = None,
+    sampling_rate: Annotated[
+        float | None, typer.Option(help="Instead: the probability that a row enters a batch.")
+    ] = None,
     clip_norm: Annotated[float | None, typer.Option(help="L2 bound on one row's gradient.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Of the optimizer.")] = None,
     seed: Annotated[
@@ -80,6 +83,7 @@ def density(
         "num_records": num_records,
         "steps": steps,
         "batch_size": batch_size,
+        "sampling_rate": sampling_rate,
         "clip_norm": clip_norm,
         "learning_rate": learning_rate,
         "seed": seed,

@@ -13,21 +13,22 @@ _LIMIT = 512 * 2**20
 """Bytes that per-record gradients of one chunk may take."""
 _CPU_CHUNK = 576
 """On a CPU, more records than this fall out of the cache."""
-_SPARE = 2.0
-"""Standard deviations of the batch size that fit beside the expected one without another chunk."""
 
 
 def choose_chunk(model: Any, plan: TrainingPlan, *, limit: int = _LIMIT) -> int:
     """Records handled at once, for this model on the present device.
 
-    An accelerator takes the whole batch in one go, with room for most draws; a CPU takes it in equal
-    parts that fit its cache. Parameters outside layers, and clippings that look at every entry, need
-    a copy of their gradient for every record: chunks shrink to keep those within `limit` bytes.
+    A CPU takes the expected batch in equal parts that fit its cache. An accelerator takes it in one go,
+    with room for three standard deviations more, because a second go costs it as much as the first.
+    Parameters outside layers, and clippings that look at every entry, need a copy of their gradient
+    for every record: chunks shrink to keep those within `limit` bytes.
     """
     batch = plan.expected_batch_size
-    usual = batch + _SPARE * batch**0.5
-    parts = math.ceil(usual / _CPU_CHUNK) if jax.default_backend() == "cpu" else 1
-    size = 32 * math.ceil(usual / parts / 32)  # whole vector registers
+    if jax.default_backend() == "cpu":
+        size = batch / math.ceil(batch / _CPU_CHUNK)
+    else:
+        size = batch + 3 * batch**0.5
+    size = 32 * math.ceil(size / 32)  # whole vector registers
     trainable = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
     per_record = sum(x.size for x in trainable) if plan.clipping.materializes else loose_size(model)
     # sorting and random numbers of a sparsified gradient take a few copies of it

@@ -12,7 +12,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from veilflow.nn.once import check_taps_used_once
 from veilflow.nn.tap import AbstractLayer, Tap, is_layer, with_tap, zero_tap
@@ -174,28 +174,25 @@ def clean(observed: Observed) -> Observed:
     return eqx.tree_at(lambda o: (o.taps, o.loose, o.norms), observed, (taps, loose, norms))
 
 
-def clipped_total(clip: Callable[[Observed], PyTree], captured: Captured) -> PyTree:
-    """`clip(measured(captured))`, from taps that are computed once and cleaned if need be.
+def clipped_total(
+    clip: Callable[[Observed, Key[Array, ""]], PyTree], captured: Captured, key: Key[Array, ""]
+) -> PyTree:
+    """`clip` of the measured and cleaned gradients, made from taps that are computed once.
 
     Norms and sums must be made from the very same numbers. A compiler is free to compute a tap twice,
     once fused into each, and where a loss is steep the two copies round far apart: the sum is then
     longer than its norm says. So the taps go through a point that fusion doesn't cross: a barrier on
-    an accelerator; on a CPU, whose compiler drops barriers, a branch.
+    an accelerator; on a CPU, whose compiler drops barriers, a loop that runs once if anybody is there.
     """
     if jax.default_backend() != "cpu":
-        return clip(clean(measured(jax.lax.optimization_barrier(captured))))
+        return clip(clean(measured(jax.lax.optimization_barrier(captured))), key)
 
-    def of_taps(captured: Captured) -> PyTree:
-        observed = measured(captured)
-        # cleaning costs a pass over memory, so it is done only when needed
-        finite = jnp.all(jnp.isfinite(_whole(observed.norms)))
-        return jax.lax.cond(finite, clip, lambda o: clip(clean(o)), observed)
+    def once(index: Int[Array, ""], total: PyTree) -> PyTree:
+        return clip(clean(measured(captured)), jax.random.fold_in(key, index))
 
-    def nothing(captured: Captured) -> PyTree:
-        shapes = jax.eval_shape(of_taps, captured)
-        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-
-    return jax.lax.cond(jnp.any(captured.keep), of_taps, nothing, captured)
+    shapes = jax.eval_shape(once, jax.ShapeDtypeStruct((), jnp.int32), None)
+    zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    return jax.lax.fori_loop(0, jnp.any(captured.keep).astype(jnp.int32), once, zero)
 
 
 def loose_size(model: Any) -> int:

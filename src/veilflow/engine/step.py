@@ -26,6 +26,10 @@ PURPOSES = ("draw", "loss", "noise")
 """What each step needs a key for."""
 
 
+_SPARE_CHUNK = 64
+"""Size of the chunks for records beyond the expected number; there are few of them."""
+
+
 class State(eqx.Module):
     """Everything that changes from step to step; released values only."""
 
@@ -77,24 +81,30 @@ class Step(eqx.Module):
         model = eqx.combine(trainable, self.fixed)
         running = sampling.places(drawn)
 
-        def of_chunk(index: Int[Array, ""]) -> PyTree:
-            loss_key, clip_key = jax.random.split(jax.random.fold_in(key, index))
-            positions, exist = sampling.chunk(running, index * self.chunk_size, self.chunk_size)
+        def of_chunk(start: Int[Array, ""], size: int) -> PyTree:
+            loss_key, clip_key = jax.random.split(jax.random.fold_in(key, start))
+            positions, exist = sampling.chunk(running, start, size)
             rows = jax.tree.map(lambda x: x[positions], records)
             captured = observe_gradients(self.loss_fn, model, rows, exist, loss_key)
-            clip = lambda o: self.plan.clipping.clip(o, clip_state, clip_key)  # noqa: E731
-            return clipped_total(clip, captured)
+            clip = lambda o, k: self.plan.clipping.clip(o, clip_state, k)  # noqa: E731
+            return clipped_total(clip, captured, clip_key)
 
-        def add(carry: tuple[Array, PyTree]) -> tuple[Array, PyTree]:
-            index, total = carry
-            return index + 1, jax.tree.map(jnp.add, total, of_chunk(index))
+        def add(start: Int[Array, ""], total: PyTree, size: int) -> PyTree:
+            return jax.tree.map(jnp.add, total, of_chunk(start, size))
 
-        # The trip count depends on how many were drawn: no batch is ever cut short. It shows in the
-        # running time, which docs/limitations.md lists.
-        more = lambda carry: carry[0] * self.chunk_size < running[-1]  # noqa: E731
-        first = jnp.zeros((), jnp.int32)
-        # nearly every batch fits the first chunk, so the loop is mostly asked and not entered
-        _, total = jax.lax.while_loop(more, add, (first + 1, of_chunk(first)))
+        # As many full chunks as the expected batch has, then small ones while records are left: no
+        # batch is ever cut short. How many it took shows in the running time (docs/limitations.md).
+        size = self.chunk_size
+        chunks = max(1, int(self.plan.expected_batch_size // size))
+        total = of_chunk(jnp.zeros((), jnp.int32), size)
+        if chunks > 1:
+            total = jax.lax.fori_loop(1, chunks, lambda i, t: add(i * size, t, size), total)
+        spare = min(size, _SPARE_CHUNK)
+        _, total = jax.lax.while_loop(
+            lambda carry: carry[0] < running[-1],
+            lambda carry: (carry[0] + spare, add(carry[0], carry[1], spare)),
+            (jnp.asarray(chunks * size, jnp.int32), total),
+        )
         return ClippedSum(total, self.plan.clipping.sensitivity)
 
     def _release(

@@ -61,10 +61,15 @@ def refuse_taps(bijection: AbstractBijection) -> None:
     There a layer may run several times on one record, or its parameters be read beside the call. A
     tap would then report a gradient that is not the record's, and the clip would not hold.
     """
-    layers = [node for node in jax.tree.leaves(bijection, is_leaf=is_layer) if is_layer(node)]
-    if any(layer.tap is not None for layer in layers):
+    if has_taps(bijection):
         raise PrivacyError(
             f"the forward direction of {type(bijection).__name__} cannot be clipped through taps: "
             "they are exact from data to base only. Take the gradient of each record by itself "
             "(jax.vmap of jax.grad), or train the bijection without Invert."
         )
+
+
+def has_taps(bijection: AbstractBijection) -> bool:
+    """Whether taps are laid into the layers: the engine is about to clip their gradients."""
+    layers = [node for node in jax.tree.leaves(bijection, is_leaf=is_layer) if is_layer(node)]
+    return any(layer.tap is not None for layer in layers)

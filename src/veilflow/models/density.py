@@ -10,6 +10,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Float
@@ -24,11 +25,14 @@ from veilflow.models.domain import Ball, Box, Domain
 from veilflow.models.fitted_density import FittedDensityFlow
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
+from veilflow.privacy.events import PureDP
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import count_records
 from veilflow.tabular.io import read_rows
 
+_DEFAULT_RATE = 0.02
+"""Sampling rate where the number of records is not declared."""
 _COUNT_SHARE = 0.02
 """Part of epsilon that each paid count takes."""
 
@@ -54,7 +58,8 @@ class DensityFlow:
         num_records: How many records there are, if that may be known. Otherwise a private count is
             paid for with 2 % of epsilon.
         steps: Noisy steps.
-        batch_size: Expected records in a step; None picks one from the number of records.
+        batch_size: Expected records in a step, where `num_records` is declared; None picks one.
+        sampling_rate: Instead of `batch_size`: the probability that a record enters a step.
         clip_norm: Bound on one record's gradient.
         learning_rate: Of Adam, with cosine decay.
         blocks: Blocks of the flow.
@@ -77,6 +82,7 @@ class DensityFlow:
     num_records: int | None = None
     steps: int = 2000
     batch_size: int | None = None
+    sampling_rate: float | None = None
     clip_norm: float = 3.0
     learning_rate: float = 3e-3
     blocks: int = 5
@@ -108,6 +114,7 @@ class DensityFlow:
         check.count(**counts)
         for name, value in counts.items():  # NumPy's numbers would not go into a file
             object.__setattr__(self, name, int(value))
+        self._rate()
         check.positive(clip_norm=self.clip_norm, learning_rate=self.learning_rate)
         if self.ema_decay is not None:
             check.fraction(ema_decay=self.ema_decay)
@@ -149,29 +156,39 @@ class DensityFlow:
         domain.check_dim(table.values.shape[1])
         sensitive = Sensitive(table.values, description=f"{table.values.shape[1]} columns")
 
+        # Everything that decides the price is settled here, before a record is looked at and whatever
+        # will be released: composition is proved for parameters that do not depend on the data.
+        dim, rate = table.values.shape[1], self._rate()
+        skeleton = eqx.filter_eval_shape(lambda: self._flow(dim, Secret.from_seed(0)))
+        ledger = self._prices(skeleton)
+        noise_multiplier = calibration.noise_multiplier(
+            self.budget, sampling_rate=rate, steps=self.steps, ledger=ledger
+        )
+
         file = None if checkpoint is None else Checkpoint(checkpoint)
         saved = None if file is None else file.read()
         if saved is None:
-            secret = Secret.from_seed(self.seed)
-            ledger, facts = self._count(sensitive, domain)
+            secret, facts = Secret.from_seed(self.seed), self._facts(sensitive, domain)
             if file is not None:
-                settings = self._fingerprint()
-                file.begin(secret, {"ledger": ledger.to_json(), "facts": facts, "for": settings})
+                file.begin(secret, {"facts": facts, "for": self._fingerprint()})
         else:
             if saved.context.get("for") != self._fingerprint():
                 raise PrivacyError(
                     "the checkpoint belongs to other settings. Going on would reuse its noise. "
                     "Use the settings of the interrupted run, or another checkpoint path."
                 )
-            secret = saved.secret
-            ledger, facts = Ledger.from_json(saved.context["ledger"]), saved.context["facts"]
+            secret, facts = saved.secret, saved.context["facts"]
 
-        dim = table.values.shape[1]
-        flow = self._flow(dim, secret)
-        if self.hardened:
-            slack = hardened_slack(flow, steps=self.steps, epsilon=self.budget.epsilon)
-            ledger = ledger.spend(slack, purpose="distance of grid noise from Gaussian")
-        plan = self._plan(facts["num_records"], ledger)
+        plan = TrainingPlan(
+            clipping=Flat(self.clip_norm),
+            noise_multiplier=noise_multiplier,
+            sampling_rate=rate,
+            expected_batch_size=rate * facts["num_records"],
+            steps=self.steps,
+            optimizer=Optimizer(learning_rate=self.learning_rate),
+            ema_decay=self.ema_decay,
+            hardened=self.hardened,
+        )
         self.budget.check(ledger, plan.event, purpose="training")
         coordinates = sensitive.map(lambda x: np.float32(domain.encode(domain.clamp(x))))
         with progress_bar(
@@ -184,7 +201,7 @@ class DensityFlow:
             trained = train(
                 plan,
                 _loss,
-                flow,
+                self._flow(dim, secret),
                 coordinates,
                 secret=secret,
                 public_loss_fn=_public_loss,
@@ -232,42 +249,50 @@ class DensityFlow:
         check.positive(row_norm=self.row_norm)
         return Ball(float(self.row_norm))  # type: ignore[arg-type]
 
-    def _count(self, rows: Sensitive[Any], domain: Domain) -> tuple[Ledger, dict[str, Any]]:
-        """Facts about the rows that are needed or asked for: declared, or paid for."""
-        ledger, share = Ledger(), _COUNT_SHARE * self.budget.epsilon
-        facts: dict[str, Any] = {"num_records": self.num_records, "declared": []}
-        if self.num_records is not None:
-            facts["declared"].append("num_records")
-        else:
+    def _rate(self) -> float:
+        """The sampling rate, from declared facts alone."""
+        if self.sampling_rate is not None:
+            if self.batch_size is not None:
+                raise ValueError("give batch_size or sampling_rate, not both.")
+            check.rate(sampling_rate=self.sampling_rate)
+            return float(self.sampling_rate)
+        if self.num_records is None:
+            if self.batch_size is not None:
+                raise ValueError(
+                    f"batch_size={self.batch_size} needs num_records: a rate made from a private "
+                    "count would be private. Declare num_records, or give sampling_rate instead."
+                )
+            return _DEFAULT_RATE
+        batch_size = self.batch_size or max(64, min(1024, self.num_records // 20))
+        return min(1.0, batch_size / self.num_records)
+
+    def _prices(self, flow: Flow) -> Ledger:
+        """What will be paid beside training, known before it is released."""
+        ledger, count = Ledger(), PureDP(_COUNT_SHARE * self.budget.epsilon)
+        if self.num_records is None:
+            ledger = ledger.spend(count, purpose="number of records")
+        if self.count_clamped:
+            ledger = ledger.spend(count, purpose="number of rows outside the bounds")
+        if self.hardened:
+            slack = hardened_slack(flow, steps=self.steps, epsilon=self.budget.epsilon)
+            ledger = ledger.spend(slack, purpose="distance of grid noise from Gaussian")
+        return ledger
+
+    def _facts(self, rows: Sensitive[Any], domain: Domain) -> dict[str, Any]:
+        """Facts about the rows that are needed or asked for: declared, or paid for as `_prices`."""
+        share = _COUNT_SHARE * self.budget.epsilon
+        facts: dict[str, Any] = {"num_records": self.num_records, "declared": ["num_records"]}
+        if self.num_records is None:
             count = count_records(rows, epsilon=share)
-            ledger = ledger.spend(count.event, purpose="number of records")
-            facts["num_records"] = max(1, int(count.value))
+            facts = {"num_records": max(1, int(count.value)), "declared": []}
         if self.count_clamped:
             outside = rows.map(
                 lambda x: x[domain.outside(x)], description="rows outside the bounds"
             )
             count = count_records(outside, epsilon=share)
-            ledger = ledger.spend(count.event, purpose="number of rows outside the bounds")
             facts["clamped_rows"] = max(0, int(count.value))
         self.budget.warn_if_weak(facts["num_records"])
-        return ledger, facts
-
-    def _plan(self, num_records: int, ledger: Ledger) -> TrainingPlan:
-        batch_size = self.batch_size or max(64, min(1024, num_records // 20))
-        rate = min(1.0, batch_size / num_records)
-        noise = calibration.noise_multiplier(
-            self.budget, sampling_rate=rate, steps=self.steps, ledger=ledger
-        )
-        return TrainingPlan(
-            clipping=Flat(self.clip_norm),
-            noise_multiplier=noise,
-            sampling_rate=rate,
-            expected_batch_size=rate * num_records,
-            steps=self.steps,
-            optimizer=Optimizer(learning_rate=self.learning_rate),
-            ema_decay=self.ema_decay,
-            hardened=self.hardened,
-        )
+        return facts
 
     def _flow(self, dim: int, secret: Secret) -> Flow:
         key = secret.key("weights")

@@ -6,11 +6,9 @@ inputs, so |M * d a^T|^2 = sum over degrees g of (sum of d_i^2 at g) (sum of a_j
 costs width x degrees instead of width x width.
 """
 
-from bisect import bisect_right
 from functools import lru_cache
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
@@ -41,25 +39,6 @@ def _levels(in_degrees: Degrees, out_degrees: Degrees) -> tuple[np.ndarray, np.n
     everything, nothing = np.ones((len(seen), 1)), np.zeros((len(at), 1))
     seen, at = np.hstack([seen, everything]), np.hstack([at, nothing])
     return seen.astype(np.float32), at.astype(np.float32)
-
-
-@lru_cache(maxsize=256)
-def _bands(in_degrees: Degrees, out_degrees: Degrees) -> tuple[tuple[slice, int], ...]:
-    """Slices of units, each with the number of leading inputs that any of them sees.
-
-    With inputs and units sorted by degree a mask is a staircase, and four bands spare a third of the
-    matrix product. Small or unsorted layers are one band; so are all on an accelerator, where four
-    launches cost more than they spare.
-    """
-    size, width = len(out_degrees), len(in_degrees)
-    is_sorted = list(in_degrees) == sorted(in_degrees) and list(out_degrees) == sorted(out_degrees)
-    if not is_sorted or min(size, width) < 64 or jax.default_backend() != "cpu":
-        return ((slice(0, size), width),)
-    ends = [size * (i + 1) // 4 for i in range(4)]
-    return tuple(
-        (slice(start, end), max(1, bisect_right(in_degrees, out_degrees[end - 1])))
-        for start, end in zip([0, *ends], ends, strict=False)
-    )
 
 
 class MaskedDense(AbstractLayer):
@@ -122,20 +101,7 @@ class MaskedDense(AbstractLayer):
 
     def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "MaskedDense":
         uses = self.uses is not None
-        bands = _bands(self.in_degrees, self.out_degrees)
-        parts = [
-            jnp.pad(
-                outer.weighted_sum(
-                    tap.d[..., rows],
-                    tap.a[..., :width],
-                    factors if factors.ndim == 1 else factors[:, rows],
-                    uses=uses,
-                ),
-                ((0, 0), (0, len(self.in_degrees) - width)),
-            )
-            for rows, width in bands
-        ]
-        weight = jnp.concatenate(parts) * self.mask
+        weight = outer.weighted_sum(tap.d, tap.a, factors, uses=uses) * self.mask
         bias = None if self.bias is None else outer.weighted_total(tap.d, factors, uses=uses)
         return self._like(weight, bias)
 

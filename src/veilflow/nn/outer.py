@@ -76,7 +76,10 @@ def summed_bias_norm(d: Array, *, uses: bool) -> Float[Array, " records"]:
 
 def weighted_sum(d: Array, a: Array, factors: Array, *, uses: bool) -> Float[Array, "out in"]:
     """The sum over records of factor times `d a^T`: one matrix product."""
-    d = scale(d, factors, uses=uses)
+    if factors.ndim == 1 and a.shape[-1] < d.shape[-1]:
+        a = scale(a, factors, uses=uses)  # the narrower of the two is cheaper to scale
+    else:
+        d = scale(d, factors, uses=uses)
     if uses:
         d, a = d.reshape(-1, d.shape[-1]), a.reshape(-1, a.shape[-1])
     return contract("ro,ri->oi", d, a)
