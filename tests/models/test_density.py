@@ -586,3 +586,30 @@ def test_a_constant_column_and_a_single_row_give_a_finite_density(lonely):
         warnings.simplefilter("error")
         assert np.isfinite(lonely.log_prob([[0.25], [-1.0], [1.0]])).all()
         assert np.isfinite(lonely.sample(100, seed=0)).all()
+
+
+def test_the_price_of_a_fit_is_settled_without_the_rows():
+    """Rate, noise and steps are the same for any rows: composition is proved for fixed ones."""
+    plans = [
+        tiny(budget=vf.Budget(1.0, 1e-6))
+        .fit(np.full((size, 2), 0.5), progress=False)
+        .settings["plan"]
+        for size in (40, 4000)
+    ]
+    for name in ("sampling_rate", "noise_multiplier", "steps"):
+        assert plans[0][name] == plans[1][name]
+    assert plans[0]["expected_batch_size"] < plans[1]["expected_batch_size"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch_size": 60}, "batch_size=60 needs num_records"),
+        ({"batch_size": 60, "num_records": 90, "sampling_rate": 0.1}, "not both"),
+        ({"sampling_rate": 1.5}, "sampling_rate must be above 0 and at most 1, got 1.5"),
+        ({"sampling_rate": 0.0}, "sampling_rate must be above 0"),
+    ],
+)
+def test_rates_that_would_be_private_or_impossible_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        tiny(**settings)

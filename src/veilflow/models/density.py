@@ -149,6 +149,8 @@ class DensityFlow:
             ValueError: Rows are not a table of finite numbers or do not fit the bounds.
             PrivacyError: The checkpoint belongs to other rows or settings.
         """
+        if self.num_records is not None:
+            self.budget.warn_if_weak(self.num_records)
         table = read_rows(rows)
         domain, columns = self._domain(), table.columns
         if 0 in table.values.shape:
@@ -285,13 +287,13 @@ class DensityFlow:
         if self.num_records is None:
             count = count_records(rows, epsilon=share)
             facts = {"num_records": max(1, int(count.value)), "declared": []}
+            self.budget.warn_if_weak(facts["num_records"])
         if self.count_clamped:
             outside = rows.map(
                 lambda x: x[domain.outside(x)], description="rows outside the bounds"
             )
             count = count_records(outside, epsilon=share)
             facts["clamped_rows"] = max(0, int(count.value))
-        self.budget.warn_if_weak(facts["num_records"])
         return facts
 
     def _flow(self, dim: int, secret: Secret) -> Flow:
