@@ -17,12 +17,16 @@ class DensityFlow:
     def __init__(self, **settings: Any):
         self.settings = settings
 
-    def fit(self, rows: Any, *, progress: bool = True, checkpoint: Any = None):
+    def fit(self, rows: Any, *, progress: bool = True, checkpoint: Any = None, save_as: Any = None):
         calls.append({**self.settings, "progress": progress, "checkpoint": checkpoint})
         rows = read_rows(rows)
         step = PoissonSampled(0.01, Gaussian(4.0))
         ledger = Ledger().spend(Repeated(20, step), purpose="training").assuming("a test")
-        return FittedDensityFlow(ledger, rows.columns, self.settings["budget"].delta, np.zeros(2))
+        delta = self.settings["budget"].delta
+        fitted = FittedDensityFlow(ledger, rows.columns, delta, np.zeros(2))
+        if save_as is not None:
+            fitted.save(save_as)
+        return fitted
 
 
 @dataclass(frozen=True)

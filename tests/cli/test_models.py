@@ -60,7 +60,9 @@ def test_fit_takes_a_row_norm_instead_of_bounds(veilflow, quick, data):
 def test_settings_that_are_not_given_keep_the_defaults_of_the_library(veilflow, quick, data):
     assert veilflow(*FIT, "--row-norm", 1, "--out", "m.veil").exit_code == 0
     assert (
-        quick[-1].keys().isdisjoint({"steps", "batch_size", "clip_norm", "learning_rate", "seed"})
+        quick[-1]
+        .keys()
+        .isdisjoint({"steps", "batch_size", "sampling_rate", "clip_norm", "learning_rate", "seed"})
     )
 
 

@@ -309,3 +309,25 @@ def test_checkpoints_are_written_no_more_often_than_asked(tmp_path: Path):
     saved = Checkpoint(path).read()
     assert saved is not None
     assert saved.step == 300
+
+
+def test_a_run_killed_before_its_first_step_goes_on_with_its_own_records_only(tmp_path: Path):
+    path, secret = tmp_path / "begun", Secret.from_seed(SEED)
+    Checkpoint(path).begin(secret, {}, records=Sensitive(ROWS))
+    with pytest.raises(PrivacyError, match="belongs to another set of records"):
+        run(path, rows=_one_value_changed(), plan=make_plan(steps=1))
+    with pytest.raises(PrivacyError, match="belongs to another secret"):
+        run(path, seed=SEED + 1, plan=make_plan(steps=1))
+    run(path, plan=make_plan(steps=1))
+
+
+def test_a_checkpoint_that_others_can_write_is_not_trusted(path: Path):
+    path.chmod(0o666)
+    with pytest.raises(PrivacyError, match="its secret is none"):
+        run(path)
+
+
+def test_a_hardened_run_has_no_checkpoint(tmp_path: Path):
+    with pytest.raises(PrivacyError, match="two releases for the price of one"):
+        run(tmp_path / "hardened", plan=make_plan(hardened=True, steps=1))
+    assert not list(tmp_path.iterdir())

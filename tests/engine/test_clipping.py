@@ -110,9 +110,19 @@ class Canceling(eqx.Module):
         return 1e5 * (y[0] - y[1])
 
 
+CANCELED = {
+    "flat": engine.Flat(1e-2),
+    "automatic": engine.Automatic(1e-2),
+    "per layer": engine.PerLayer(1e-2),
+    "per unit": engine.PerUnit(1e-2),
+    "sparsified": engine.Sparsified(1e-2),
+}
+
+
+@pytest.mark.parametrize("name", CANCELED)
 @pytest.mark.parametrize("size", [2, 16])  # through the gradient itself, through Gram matrices
 @pytest.mark.parametrize("masked", [False, True])
-def test_uses_that_cancel_stay_within_the_sensitivity(size, masked, key):
+def test_uses_that_cancel_stay_within_the_sensitivity(size, masked, name, key):
     layer_key, row_key = jax.random.split(key)
     degrees = tuple(i // (size // 2) for i in range(size))
     layer = (
@@ -129,10 +139,36 @@ def test_uses_that_cancel_stay_within_the_sensitivity(size, masked, key):
         captured = observe_gradients(
             lambda m, r, k: jnp.sum(m(r)), model, row[None], jnp.ones(1, bool), loss_key
         )
-        return clipped_total(lambda o, k: engine.Flat(1e-2).clip(o, (), k), captured, clip_key)
+        clip_one = lambda o, k: CANCELED[name].clip(o, (), k)  # noqa: E731
+        return clipped_total(clip_one, captured, clip_key)
 
     for row in rows:
         assert hostile.norm(clip(row)) <= 1e-2
+
+
+@pytest.mark.parametrize("name", [n for n in CLIPPINGS if n != "flat, tiny"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_cotangents_whose_squares_underflow_stay_within_the_sensitivity(name, masked, key):
+    """A cotangent of 1e-19 beside an input of 1e19 is a gradient of length 1, not 0."""
+    degrees = tuple([0] * 64)
+    layer = (
+        nn.MaskedDense.create(degrees, degrees, key=key)
+        if masked
+        else nn.Dense.create(64, 64, key=key)
+    )
+    clipping = CLIPPINGS[name]
+
+    @jax.jit
+    def clip(row):
+        loss_key, clip_key = jax.random.split(jax.random.key(0))
+        captured = observe_gradients(
+            lambda m, r, k: 1e-19 * jnp.sum(m(r)), layer, row[None], jnp.ones(1, bool), loss_key
+        )
+        clip_one = lambda o, k: clipping.clip(o, clipping.init(), k)  # noqa: E731
+        return clipped_total(clip_one, captured, clip_key)
+
+    for size in (1e10, 1e17, 1.5e18, 1.5e19):
+        assert hostile.norm(clip(jnp.full(64, size / 8))) <= clipping.sensitivity
 
 
 def test_flat_clipping_equals_that_of_jax_privacy(key):
@@ -200,6 +236,8 @@ def test_adaptive_clipping_pays_for_its_counts():
     [
         (lambda: engine.Flat(0.0), "clip_norm must be positive"),
         (lambda: engine.Flat(float("inf")), "clip_norm must be positive and finite"),
+        (lambda: engine.Flat(1e-12), "clip_norm must be between 1e-09 and 1e\\+10"),
+        (lambda: engine.AdaptiveQuantile(initial=1e-30), "initial must be between"),
         (lambda: engine.PerLayer(-1.0), "clip_norm must be positive"),
         (lambda: engine.PerUnit(float("nan")), "clip_norm must be a number"),
         (lambda: engine.Automatic(1.0, stability=0.0), "stability must be positive"),

@@ -353,3 +353,9 @@ def test_records_that_are_none_or_uneven_are_refused(rows):
 def test_a_chunk_holds_at_least_one_record():
     with pytest.raises(ValueError, match="chunk_size must be at least 1, got 0"):
         fit(make_plan(), chunk_size=0)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.complex64])
+def test_parameters_whose_norms_cannot_be_trusted_are_refused(dtype):
+    with pytest.raises(ValueError, match="parameters must be float32 or float64"):
+        fit(make_plan(), model={"weight": jnp.zeros(3, dtype)}, loss=zero_loss)

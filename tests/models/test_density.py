@@ -19,7 +19,12 @@ import pytest
 import veilflow as vf
 from veilflow._core.keys import Secret
 from veilflow.engine import Checkpoint
-from veilflow.models.density import FLOAT_ASSUMPTION, SEED_ASSUMPTION, SUM_ASSUMPTION
+from veilflow.models.density import (
+    FLOAT_ASSUMPTION,
+    GENERATOR_ASSUMPTION,
+    SEED_ASSUMPTION,
+    SUM_ASSUMPTION,
+)
 from veilflow.privacy.events import ApproximateDP, Gaussian, PoissonSampled, PureDP, Repeated
 
 ROOT = Path(__file__).parent.parent.parent
@@ -111,9 +116,13 @@ def test_the_ledger_holds_what_the_plan_did_and_nothing_for_a_declared_count(moo
 
 
 def test_a_chosen_seed_is_confessed_and_a_fresh_secret_is_not(moons, counted, hardened):
-    assert moons.guarantee.assumptions == (FLOAT_ASSUMPTION, SEED_ASSUMPTION)
-    assert counted.guarantee.assumptions == (FLOAT_ASSUMPTION,)
-    assert hardened.guarantee.assumptions == (SUM_ASSUMPTION,)
+    assert moons.guarantee.assumptions == (
+        FLOAT_ASSUMPTION,
+        GENERATOR_ASSUMPTION,
+        SEED_ASSUMPTION,
+    )
+    assert counted.guarantee.assumptions == (FLOAT_ASSUMPTION, GENERATOR_ASSUMPTION)
+    assert hardened.guarantee.assumptions == (SUM_ASSUMPTION, GENERATOR_ASSUMPTION)
     assert SEED_ASSUMPTION in str(moons.guarantee)
 
 
@@ -613,3 +622,24 @@ def test_the_price_of_a_fit_is_settled_without_the_rows():
 def test_rates_that_would_be_private_or_impossible_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         tiny(**settings)
+
+
+def test_a_model_is_saved_before_its_checkpoint_is_removed(tmp_path):
+    checkpoint, folder = tmp_path / "run.ckpt", tmp_path / "folder"
+    folder.mkdir()
+    estimator = tiny(num_records=50, batch_size=25)
+    with pytest.raises(OSError, match="not a regular file"):
+        estimator.fit(np.full((50, 2), 0.5), progress=False, checkpoint=checkpoint, save_as=folder)
+    assert checkpoint.exists()
+    saved = tmp_path / "m.veil"
+    estimator.fit(np.full((50, 2), 0.5), progress=False, checkpoint=checkpoint, save_as=saved)
+    assert saved.exists()
+    assert not checkpoint.exists()
+
+
+def test_a_file_that_asks_for_more_than_it_holds_is_refused_before_anything_is_built(moons):
+    artifact = moons.to_artifact()
+    for name, value in {"dim": 8000, "blocks": 2000, "hidden": [8000]}.items():
+        hostile = dataclasses.replace(artifact, manifest={**artifact.manifest, name: value})
+        with pytest.raises(ValueError, match="not as many numbers"):
+            vf.FittedDensityFlow.from_artifact(hostile)

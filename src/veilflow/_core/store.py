@@ -72,13 +72,16 @@ def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[
     The file is flushed to the disk before it is moved, so a crash leaves the old file or the new
     one, never half of one. An error in the block removes the temporary file and leaves `path` as it
     was. Links are followed; a path that is a folder or a device is refused. `mode` is narrowed by
-    the umask, as for any new file; pass 0o600 for what only the user may read.
+    the umask, as for any new file; pass 0o600 for what only the user may read. A file that replaces
+    another is readable by nobody who could not read that one.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise OSError(f"{os.fspath(path)} is not a regular file. Choose another name to write to.")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder of {os.fspath(path)} does not exist. Create it first.")
+    if target.exists():
+        mode &= target.stat().st_mode | 0o600
     # The suffix stays at the end: some writers choose a format by it.
     temporary = target.parent / f".{secrets.token_hex(8)}.tmp{target.suffix}"
     # Created by hand and not by tempfile, whose files are unreadable for everyone else.

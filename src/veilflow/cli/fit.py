@@ -1,5 +1,6 @@
 """`veilflow fit`: spend a budget on a data file and keep the model."""
 
+import math
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,6 +78,11 @@ def density(
     from veilflow.tabular.io import read_rows
 
     budget = Budget(epsilon, delta)
+    if bounds is None and low is None and high is None and row_norm is None:
+        raise ValueError(
+            "give --bounds, or --low and --high, or --row-norm. They come from knowledge of the "
+            "domain and are never read from the rows."
+        )
     rows = read_rows(data, columns=_names(columns))
     settings = {
         "row_norm": row_norm,
@@ -96,8 +102,7 @@ def density(
         # what is not given keeps the default of the library, which is the only one
         **{name: value for name, value in settings.items() if value is not None},
     )
-    fitted = model.fit(rows, progress=True, checkpoint=checkpoint)
-    fitted.save(out)
+    fitted = model.fit(rows, progress=True, checkpoint=checkpoint, save_as=out)
     result = {"out": out, "guarantee": fitted.guarantee.to_json()}
     emit(result, f"wrote {out}\n{statement(fitted.guarantee)}", as_json=as_json)
 
@@ -142,7 +147,10 @@ def _read_bounds(file: Path, rows: "Rows") -> Bounds:
     names: Sequence[str] = rows.columns or [f"x{i + 1}" for i in range(rows.values.shape[1])]
     for name in table:
         if name not in names:
-            raise ValueError(f"{file} bounds {name!r}, but there is no such column in the data.")
+            known = ", ".join(map(repr, names))
+            raise ValueError(
+                f"{file} bounds {name!r}, but there is no such column among those read: {known}."
+            )
     lows, highs = [], []
     for name in names:
         pair = table.get(name)
@@ -153,8 +161,11 @@ def _read_bounds(file: Path, rows: "Rows") -> Bounds:
             )
         if not _is_pair(pair):
             raise ValueError(f"{file}: {name} must be two numbers, such as {name} = [0, 120].")
-        lows.append(float(pair[0]))
-        highs.append(float(pair[1]))
+        low, high = float(pair[0]), float(pair[1])
+        if not -math.inf < low < high < math.inf:
+            raise ValueError(f"{file}: {name} must be finite and rise, got [{low:g}, {high:g}].")
+        lows.append(low)
+        highs.append(high)
     return lows, highs
 
 

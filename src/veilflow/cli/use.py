@@ -63,7 +63,8 @@ def score(
     fitted = registry.load(model)
     rows = read_rows(data, columns=fitted.columns)
     scores = fitted.log_prob(rows)
-    write_rows(Rows(scores.reshape(-1, 1), ("log_prob",)), out)
+    # as private as the rows they are about
+    write_rows(Rows(scores.reshape(-1, 1), ("log_prob",)), out, mode=0o600)
     result: dict[str, Any] = {"out": out, "protected": False, "warning": _UNPROTECTED}
     text = f"wrote {out}"
     if reveal:

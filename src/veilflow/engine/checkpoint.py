@@ -21,6 +21,7 @@ from jaxtyping import PyTree
 from veilflow._core.errors import ArtifactError, PrivacyError
 from veilflow._core.keys import Secret
 from veilflow.engine.plan import TrainingPlan
+from veilflow.privacy.guarantees import Sensitive
 
 _MAGIC = b"veilflow checkpoint 1\n"
 _DIGEST = 32
@@ -65,6 +66,7 @@ class Checkpoint:
 
         if not self.path.exists():
             return None
+        self._check_owner()
         data = self.path.read_bytes()
         digest, payload = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
         try:
@@ -83,12 +85,14 @@ class Checkpoint:
         except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise ArtifactError(
                 f"{self.path.name} is no usable checkpoint ({type(error).__name__}). Nothing was "
-                "changed. Delete it to start the run afresh; that is a new spend."
+                "changed. If it is one, delete it to start the run afresh, which is a new spend; if it "
+                "is something else, choose another path."
             ) from None
 
-    def begin(self, secret: Secret, context: dict[str, Any]) -> None:
-        """Record the secret and what was released before training starts."""
+    def begin(self, secret: Secret, context: dict[str, Any], *, records: Sensitive[PyTree]) -> None:
+        """Record the secret, whose records they are and what was released before training starts."""
         self._context = dict(context)
+        self._records = _fingerprint(records.open(), secret)
         self._write({}, 0, None, secret)
 
     def restore(
@@ -102,10 +106,10 @@ class Checkpoint:
         """
         self._records = _fingerprint(records, secret)
         saved = self.read()
-        if saved is None or saved.plan is None:
+        if saved is None:
             return state, 0
         others = {
-            "plan": saved.plan != _plain(plan),
+            "plan": saved.plan is not None and saved.plan != _plain(plan),
             "secret": saved.secret.reveal() != secret.reveal(),
             "set of records": saved.records != self._records,
         }
@@ -115,6 +119,8 @@ class Checkpoint:
                 f"{self.path.name} belongs to another {what}. Going on would reuse its noise, and "
                 "the difference of the two runs would be exposed. Use another checkpoint path."
             )
+        if saved.plan is None:  # begun, and killed before the first step was written down
+            return state, 0
         leaves, treedef = jax.tree.flatten(state)
         found = [saved.arrays.get(f"leaf{i}") for i in range(len(leaves))]
         if len(saved.arrays) != len(leaves) or any(
@@ -133,6 +139,15 @@ class Checkpoint:
         """Remove the file: the run is over and its secret is not needed any more."""
         self.path.unlink(missing_ok=True)
         self._partial.unlink(missing_ok=True)
+
+    def _check_owner(self) -> None:
+        """Raise unless the file is ours alone: a planted secret would take the noise away."""
+        status = self.path.stat()
+        if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
+            raise PrivacyError(
+                f"{self.path.name} can be read or written by others, so its secret is none. Nothing "
+                "was changed. If you are sure that nobody did, make it yours alone (chmod 600)."
+            )
 
     @property
     def _partial(self) -> Path:

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from veilflow._core import check
+from veilflow._core.errors import PrivacyError
 from veilflow._core.keys import Secret
 from veilflow.engine.checkpoint import Checkpoint
 from veilflow.engine.memory import choose_chunk
@@ -53,8 +54,7 @@ def train(
     Guarantee:
         The returned parameters, and every intermediate one, are `plan.event` for add/remove of one
         record, given that the noise is what it claims to be; see docs/limitations.md. Resuming from a
-        checkpoint replays the same randomness on the same records and spends nothing more. Hardened
-        noise is not replayed but drawn anew, for steps that nobody has seen.
+        checkpoint replays the same randomness on the same records and spends nothing more.
 
     Args:
         plan: Every public number of the run.
@@ -72,9 +72,21 @@ def train(
 
     Raises:
         ValueError: Records are empty or of unequal length.
-        PrivacyError: The checkpoint belongs to another plan or other records.
+        PrivacyError: The checkpoint belongs to another plan or other records, or the run is
+            hardened and so cannot have one.
     """
     trainable, fixed = eqx.partition(model, eqx.is_inexact_array)
+    kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(trainable)}
+    if not kinds <= {"float32", "float64"}:
+        raise ValueError(
+            f"parameters must be float32 or float64, got {', '.join(sorted(kinds))}. Shorter floats "
+            "round norms too coarsely for a clip to hold."
+        )
+    if plan.hardened and checkpoint is not None:
+        raise PrivacyError(
+            "a hardened run cannot have a checkpoint: its noise is not replayed, so going on twice "
+            "from one file would be two releases for the price of one. Give up one of the two."
+        )
     data = jax.tree.map(jnp.asarray, records.open())
     lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(data)}
     if len(lengths) != 1 or lengths & {(), (0,)}:

@@ -44,9 +44,10 @@ def progress_bar(
 
         def monitor(done: int) -> None:
             # a hundred marks are enough: accounting must not slow training down
-            mark = done * 100 // plan.steps
-            if mark not in marks:
-                marks[mark] = _spent(plan, ledger, done, delta, total_epsilon)
+            mark = min(-(-done * 100 // plan.steps), 100)
+            if mark not in marks:  # at the end of the hundredth: what is shown is never too small
+                upper = -(-mark * plan.steps // 100)
+                marks[mark] = _spent(plan, ledger, upper, delta, total_epsilon)
             bar.update(task, completed=done, spent=marks[mark])
 
         yield monitor

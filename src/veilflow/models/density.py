@@ -37,8 +37,9 @@ _COUNT_SHARE = 0.02
 """Part of epsilon that each paid count takes."""
 
 SEED_ASSUMPTION = "the seed was chosen by the user"
-FLOAT_ASSUMPTION = "noise drawn in float32 counts as exact"
-SUM_ASSUMPTION = "rounding in the float32 sum of gradients is neglected"
+FLOAT_ASSUMPTION = "noise and sums in float32 count as exact"
+SUM_ASSUMPTION = "sums in float32 count as exact"
+GENERATOR_ASSUMPTION = "numbers from the Threefry generator count as random"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +68,8 @@ class DensityFlow:
         ema_decay: Decay of the parameter average that is returned.
         count_clamped: Also release, for 2 % of epsilon, how many rows lay outside the bounds.
         hardened: Noise from operating-system entropy on an integer grid.
-        seed: For repeatable research. The guarantee then says that the seed was chosen.
+        seed: For repeatable research. The guarantee then says that the seed was chosen. Paid counts
+            stay random: declare `num_records` for runs that repeat exactly.
 
     Example:
         >>> import numpy as np, veilflow as vf
@@ -130,6 +132,7 @@ class DensityFlow:
         *,
         progress: bool = True,
         checkpoint: str | os.PathLike[str] | None = None,
+        save_as: str | os.PathLike[str] | None = None,
     ) -> FittedDensityFlow:
         """Fit the density. A second call is a second spend.
 
@@ -138,8 +141,10 @@ class DensityFlow:
                 file. Every cell a finite number.
             progress: Show a progress bar on standard error.
             checkpoint: A file to leave the run's state in. If it is there already, the run it
-                belongs to goes on, with the same noise and without new spending. Keep it secret; it
-                is removed when the fit is done.
+                belongs to goes on, with the same secret, noise and counts and without new spending.
+                Keep it secret; it is removed when the fit is done. Not for hardened fits.
+            save_as: A file to save the model in before the checkpoint is removed, so that a full
+                disk does not lose what was paid for.
 
         Returns:
             The fitted model, which may be published.
@@ -167,12 +172,19 @@ class DensityFlow:
             self.budget, sampling_rate=rate, steps=self.steps, ledger=ledger
         )
 
+        if self.hardened and checkpoint is not None:
+            raise PrivacyError(
+                "a hardened fit cannot have a checkpoint: its noise is not replayed, so going on "
+                "twice from one file would be two releases for the price of one."
+            )
+        coordinates = sensitive.map(lambda x: np.float32(domain.encode(domain.clamp(x))))
         file = None if checkpoint is None else Checkpoint(checkpoint)
         saved = None if file is None else file.read()
         if saved is None:
             secret, facts = Secret.from_seed(self.seed), self._facts(sensitive, domain)
             if file is not None:
-                file.begin(secret, {"facts": facts, "for": self._fingerprint()})
+                context = {"facts": facts, "for": self._fingerprint()}
+                file.begin(secret, context, records=coordinates)
         else:
             if saved.context.get("for") != self._fingerprint():
                 raise PrivacyError(
@@ -192,7 +204,6 @@ class DensityFlow:
             hardened=self.hardened,
         )
         self.budget.check(ledger, plan.event, purpose="training")
-        coordinates = sensitive.map(lambda x: np.float32(domain.encode(domain.clamp(x))))
         with progress_bar(
             plan,
             ledger,
@@ -212,6 +223,7 @@ class DensityFlow:
             )
         ledger = ledger.spend(trained.event, purpose="training")
         ledger = ledger.assuming(SUM_ASSUMPTION if self.hardened else FLOAT_ASSUMPTION)
+        ledger = ledger.assuming(GENERATOR_ASSUMPTION)
         if secret.chosen:
             ledger = ledger.assuming(SEED_ASSUMPTION)
         model = FittedDensityFlow(
@@ -235,6 +247,8 @@ class DensityFlow:
                 "Lower learning_rate or raise batch_size; a new fit is a new spend.",
                 stacklevel=2,
             )
+        if save_as is not None:
+            model.save(save_as)
         if file is not None:
             file.delete()
         return model

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import equinox as eqx
@@ -20,6 +21,7 @@ from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.ledger import Ledger
 from veilflow.tabular.io import read_rows
 
+_MOST_BLOCKS = 1000
 _CHUNK = 4096
 """Rows handled at once, by one compiled program."""
 
@@ -53,7 +55,8 @@ class FittedDensityFlow:
 
         Args:
             num_rows: How many.
-            seed: For the same rows each time; it has no bearing on privacy.
+            seed: For the same rows each time. Never the seed of a fit: who knows that one can
+                take the noise away.
         """
         check.count(num_rows=num_rows, at_least=0)
         key = Secret.from_seed(seed).key("sample")
@@ -114,9 +117,11 @@ class FittedDensityFlow:
         dim, blocks, hidden = settings["dim"], settings["blocks"], tuple(settings["hidden"])
         for size in (dim, blocks, *hidden):
             check.count(size=size)
-        # every unit has a bias, so a file cannot ask for more work than it has numbers
-        if blocks * (dim + sum(hidden)) > sum(x.size for x in artifact.arrays.values()):
-            raise ValueError("there are fewer numbers than the settings ask for.")
+        # before anything is built: a file cannot ask for more work than it has numbers
+        sizes = (dim, *hidden, 2 * dim)
+        numbers = blocks * sum(after * (before + 1) for before, after in pairwise(sizes))
+        if numbers != sum(x.size for x in artifact.arrays.values()) or blocks > _MOST_BLOCKS:
+            raise ValueError("there are not as many numbers as the settings ask for.")
         make = lambda key: maf(dim, key=key, blocks=blocks, hidden=hidden)  # noqa: E731
         # shapes only: the arrays in the file say how much memory is needed, not its settings
         skeleton = eqx.filter_eval_shape(make, jax.random.key(0))

@@ -81,7 +81,7 @@ class Conv2d(AbstractLayer):
         l2 = jnp.sum(jnp.square(gradient.weight), axes)
         if gradient.bias is not None:
             l1, l2 = l1 + jnp.abs(gradient.bias), l2 + jnp.square(gradient.bias)
-        return l1, l2
+        return l1, outer.raised(l2, outer.row_lengths(*self._unfold(tap)))
 
     def per_record(self, tap: Tap) -> "Conv2d":
         d, patches = self._unfold(tap)

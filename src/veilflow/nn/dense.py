@@ -63,7 +63,10 @@ class Dense(AbstractLayer):
         return Dense(weight=weight, bias=bias, uses=self.uses)
 
     def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
-        return rows_of(self.per_record(tap)) if self.uses else _rows_once(tap, self.bias)
+        if self.uses is not None:
+            return rows_of(self.per_record(tap), tap)
+        sees = jnp.ones((1, tap.a.shape[-1]), tap.a.dtype)
+        return rows_once(tap, sees, bias=self.bias is not None)
 
     def per_record(self, tap: Tap) -> "Dense":
         uses = self.uses is not None
@@ -72,17 +75,19 @@ class Dense(AbstractLayer):
         return Dense(weight=weight, bias=bias, uses=self.uses)
 
 
-def rows_of(gradient) -> tuple[Float[Array, "records units"], ...]:
-    """L1 and squared L2 norms of the rows of materialized gradients, biases included."""
+def rows_of(gradient, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
+    """L1 and squared L2 norms of the rows of gradients summed over uses, biases included."""
     l1, l2 = jnp.sum(jnp.abs(gradient.weight), -1), jnp.sum(jnp.square(gradient.weight), -1)
     if gradient.bias is not None:
         l1, l2 = l1 + jnp.abs(gradient.bias), l2 + jnp.square(gradient.bias)
-    return l1, l2
+    return l1, outer.raised(l2, outer.row_lengths(tap.d, tap.a))
 
 
-def _rows_once(tap: Tap, bias: Array | None) -> tuple[Float[Array, "records units"], ...]:
-    """The same in closed form: row i of `d a^T` is d_i times `a`."""
-    one = 0.0 if bias is None else 1.0
-    l1 = jnp.abs(tap.d) * (jnp.sum(jnp.abs(tap.a), -1, keepdims=True) + one)
-    l2 = jnp.square(tap.d) * (jnp.sum(jnp.square(tap.a), -1, keepdims=True) + one)
-    return l1, l2
+def rows_once(
+    tap: Tap, sees: Float[Array, "#units inputs"], *, bias: bool
+) -> tuple[Float[Array, "records units"], ...]:
+    """The same in closed form for one use: row i of `d a^T` is d_i times what unit i sees of `a`."""
+    one = 1.0 if bias else 0.0
+    l1 = outer.contract("ri,oi->ro", jnp.abs(tap.a), sees) + one
+    l2 = outer.contract("ri,oi->ro", jnp.square(tap.a), sees) + one
+    return jnp.abs(tap.d) * l1, (jnp.square(tap.d) + outer.TINY) * (l2 + outer.TINY)

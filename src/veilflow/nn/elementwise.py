@@ -38,8 +38,7 @@ class Scale(AbstractLayer):
         return Scale(log_scale=jnp.sum(gradient, axis=0), uses=self.uses)
 
     def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
-        gradient = self.per_record(tap).log_scale
-        return jnp.abs(gradient), jnp.square(gradient)
+        return _entries(tap.d * tap.a, uses=self.uses is not None)
 
     def per_record(self, tap: Tap) -> "Scale":
         gradient = outer.total(tap.d * tap.a, uses=self.uses is not None)
@@ -72,8 +71,14 @@ class Shift(AbstractLayer):
         return Shift(shift=shift, uses=self.uses)
 
     def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
-        gradient = self.per_record(tap).shift
-        return jnp.abs(gradient), jnp.square(gradient)
+        return _entries(tap.d, uses=self.uses is not None)
 
     def per_record(self, tap: Tap) -> "Shift":
         return Shift(shift=outer.total(tap.d, uses=self.uses is not None), uses=self.uses)
+
+
+def _entries(gradient: Array, *, uses: bool) -> tuple[Float[Array, "records units"], ...]:
+    """L1 and squared L2 norms of gradients whose every entry is a unit."""
+    whole = outer.total(gradient, uses=uses)
+    lengths = outer.total(jnp.abs(gradient), uses=True) if uses else jnp.zeros_like(whole)
+    return jnp.abs(whole), outer.raised(jnp.square(whole), lengths)

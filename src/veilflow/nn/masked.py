@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from veilflow.nn import outer
-from veilflow.nn.dense import rows_of, uniform_init
+from veilflow.nn.dense import rows_of, rows_once, uniform_init
 from veilflow.nn.tap import AbstractLayer, Tap, observe
 
 Degrees = tuple[int, ...]
@@ -107,11 +107,8 @@ class MaskedDense(AbstractLayer):
 
     def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
         if self.uses is not None:
-            return rows_of(self.per_record(tap))
-        one = 0.0 if self.bias is None else 1.0
-        l1 = jnp.abs(tap.d) * (outer.contract("ri,oi->ro", jnp.abs(tap.a), self.mask) + one)
-        l2 = jnp.square(tap.d) * (outer.contract("ri,oi->ro", jnp.square(tap.a), self.mask) + one)
-        return l1, l2
+            return rows_of(self.per_record(tap), tap)
+        return rows_once(tap, jnp.asarray(self.mask), bias=self.bias is not None)
 
     def per_record(self, tap: Tap) -> "MaskedDense":
         uses = self.uses is not None

@@ -57,7 +57,7 @@ def gram_norm(gram_sum: Float[Array, " records"], d: Array, a: Array) -> Float[A
 
 def summed_norm(gradient: Array, d: Array, a: Array) -> Float[Array, " records"]:
     """A squared norm of gradients summed over uses, raised by what rounding may have taken."""
-    return jnp.square(jnp.sqrt(squares(gradient)) + _ROUNDING * _lengths(d, a))
+    return raised(squares(gradient), _lengths(d, a))
 
 
 def _lengths(d: Array, a: Array) -> Float[Array, " records"]:
@@ -66,12 +66,23 @@ def _lengths(d: Array, a: Array) -> Float[Array, " records"]:
     return jnp.sum(jnp.sqrt(squared), axis=1)
 
 
+def row_lengths(d: Array, a: Array) -> Float[Array, "records out"]:
+    """sum_k |d_ki| |(a_k, 1)|: the length of each row, bias included, if the uses agreed."""
+    seen = jnp.sqrt(jnp.sum(jnp.square(a), -1, keepdims=True) + 1.0)
+    return jnp.sum((jnp.abs(d) + TINY) * seen, axis=1)
+
+
+def raised(squared: Array, lengths: Array) -> Array:
+    """Squared norms of sums over uses, raised by what rounding may have taken from them."""
+    return jnp.square(jnp.sqrt(squared) + _ROUNDING * lengths)
+
+
 def summed_bias_norm(d: Array, *, uses: bool) -> Float[Array, " records"]:
     """The squared norm of each record's bias gradient."""
     if not uses:
         return squares(d)
     lengths = jnp.sum(jnp.sqrt(jnp.sum(jnp.square(d), -1)), axis=1)
-    return jnp.square(jnp.sqrt(squares(total(d, uses=True))) + _ROUNDING * lengths)
+    return raised(squares(total(d, uses=True)), lengths)
 
 
 def weighted_sum(d: Array, a: Array, factors: Array, *, uses: bool) -> Float[Array, "out in"]:

@@ -97,6 +97,7 @@ def write_rows(
     path: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
+    mode: int = 0o666,
 ) -> None:
     """Write rows to a file, all or nothing, in the format its suffix names (see `read_rows`).
 
@@ -108,6 +109,7 @@ def write_rows(
         path: The file to write.
         columns: Names to use instead of those of `rows`. Where a format needs names and there are
             none, columns are called x1, x2, ...
+        mode: Who may read the file; the umask lowers it.
     """
     if not isinstance(rows, Rows):
         rows = Rows(_two_dimensional(rows))
@@ -116,7 +118,7 @@ def write_rows(
     kind = file_format(Path(path))
     names = rows.columns or tuple(f"x{i + 1}" for i in range(rows.values.shape[1]))
     _check_names(names)
-    with atomic_path(path) as temporary:
+    with atomic_path(path, mode=mode) as temporary:
         if kind == "csv":
             delimiter = "\t" if Path(path).suffix.lower() == ".tsv" else ","
             write_csv(temporary, rows.values, names, delimiter=delimiter)

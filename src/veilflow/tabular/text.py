@@ -27,7 +27,8 @@ def read_csv(path: Path) -> "tuple[pa.Table, bool]":
     import pyarrow as pa
 
     first, delimiter = _first_line(path)
-    named = not all(_is_number(cell) for cell in first)
+    # A first line of gaps is a record, too: as a header it would end up in the model file.
+    named = not all(_is_number(cell) or cell.lower() in _MISSING for cell in first)
     if named:
         _check_header(first, path)
     try:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from veilflow._core import check
-from veilflow.engine.clipping.clipping import INSIDE, AbstractClipping, shrink
+from veilflow.engine.clipping.clipping import INSIDE, AbstractClipping, check_bound, shrink
 from veilflow.engine.observed import Observed
 
 
@@ -25,7 +25,8 @@ class AdaptiveQuantile(AbstractClipping):
     count_weight: float = eqx.field(static=True, default=0.2)
 
     def __check_init__(self) -> None:
-        check.positive(initial=self.initial, rate=self.rate, count_weight=self.count_weight)
+        check_bound(initial=self.initial)
+        check.positive(rate=self.rate, count_weight=self.count_weight)
         check.fraction(quantile=self.quantile)
 
     @property

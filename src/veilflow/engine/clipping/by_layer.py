@@ -4,8 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
-from veilflow._core import check
-from veilflow.engine.clipping.clipping import AbstractClipping, bounds_by_size, shrink
+from veilflow.engine.clipping.clipping import AbstractClipping, bounds_by_size, check_bound, shrink
 from veilflow.engine.observed import Observed
 
 
@@ -19,7 +18,7 @@ class PerLayer(AbstractClipping):
     clip_norm: float = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        check.positive(clip_norm=self.clip_norm)
+        check_bound(clip_norm=self.clip_norm)
 
     @property
     def sensitivity(self) -> float:
@@ -43,7 +42,7 @@ class PerUnit(AbstractClipping):
     clip_norm: float = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        check.positive(clip_norm=self.clip_norm)
+        check_bound(clip_norm=self.clip_norm)
 
     @property
     def sensitivity(self) -> float:

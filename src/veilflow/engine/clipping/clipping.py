@@ -14,10 +14,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
+from veilflow._core import check
 from veilflow.engine.observed import Observed
 
 # Norms are sums of up to ~1e5 float32 products; their relative error stays well below this.
 INSIDE = 1 - 3e-6
+
+SMALLEST, LARGEST = 1e-9, 1e10
+"""Bounds a float32 norm can be held to, beside what `nn.outer` adds to squares."""
 
 
 class AbstractClipping(eqx.Module):
@@ -42,6 +46,17 @@ class AbstractClipping(eqx.Module):
     def gradient(self, total: PyTree, state: PyTree, batch_size: float) -> tuple[PyTree, PyTree]:
         """From the *released* sum, the released sum of gradients and the next state."""
         return total, state
+
+
+def check_bound(**named: Any) -> None:
+    """Raise unless every named bound is positive and of a size float32 can hold a norm to."""
+    check.positive(**named)
+    for name, value in named.items():
+        if not SMALLEST <= value <= LARGEST:
+            raise ValueError(
+                f"{name} must be between {SMALLEST} and {LARGEST:.0e}, got {value}: beyond, float32 "
+                "cannot hold a norm to it. Rescale the loss."
+            )
 
 
 def shrink(norm: Float[Array, "..."], bound: Any) -> Float[Array, "..."]:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from veilflow._core import check
-from veilflow.engine.clipping.clipping import INSIDE, AbstractClipping, shrink
+from veilflow.engine.clipping.clipping import INSIDE, AbstractClipping, check_bound, shrink
 from veilflow.engine.observed import Observed
 
 
@@ -15,7 +15,7 @@ class Flat(AbstractClipping):
     clip_norm: float = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        check.positive(clip_norm=self.clip_norm)
+        check_bound(clip_norm=self.clip_norm)
 
     @property
     def sensitivity(self) -> float:
@@ -33,7 +33,8 @@ class Automatic(AbstractClipping):
     stability: float = eqx.field(static=True, default=0.01)
 
     def __check_init__(self) -> None:
-        check.positive(clip_norm=self.clip_norm, stability=self.stability)
+        check_bound(clip_norm=self.clip_norm)
+        check.positive(stability=self.stability)
 
     @property
     def sensitivity(self) -> float:

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
-from veilflow._core import check
-from veilflow.engine.clipping.clipping import AbstractClipping, bounds_by_size, shrink
+from veilflow.engine.clipping.clipping import AbstractClipping, bounds_by_size, check_bound, shrink
 from veilflow.engine.observed import Observed
 
 
@@ -27,7 +26,7 @@ class Sparsified(AbstractClipping):
     materializes: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
-        check.positive(clip_norm=self.clip_norm)
+        check_bound(clip_norm=self.clip_norm)
         if not 0 <= self.sparsity < 1:
             raise ValueError(f"sparsity must be at least 0 and below 1, got {self.sparsity}.")
 

@@ -1,6 +1,9 @@
 """Renyi differential privacy: looser than PLD, and computed by other people's code."""
 
+import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import ClassVar
 
@@ -78,7 +81,8 @@ def _step_curve(event: Event | None) -> tuple[Array, Array]:
         case ev.ZeroConcentrated():
             accountant.compose(dp.ZCDpEvent(event.rho, 0.0))
         case ev.PoissonSampled(sampling_rate=rate, event=ev.Gaussian(noise_multiplier=noise)):
-            accountant.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)))
+            with _quiet():
+                accountant.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)))
         case ev.PureDP() | ev.ApproximateDP():
             return orders, _randomized_response(float(event.epsilon), orders)
         case ev.ExponentialMechanism():
@@ -88,6 +92,18 @@ def _step_curve(event: Event | None) -> tuple[Array, Array]:
                 orders * epsilon**2 / 8, _randomized_response(epsilon, orders)
             )
     return orders, np.asarray(accountant.rdp, dtype=np.float64)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's log lines on orders that it leaves out: leaving some out is sound."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _randomized_response(epsilon: float, orders: Array) -> Array:
