@@ -106,6 +106,7 @@ def interrupted(tmp_path_factory) -> bytes:
 def path(interrupted: bytes, tmp_path: Path) -> Path:
     path = tmp_path / "run.checkpoint"
     path.write_bytes(interrupted)
+    path.chmod(0o600)
     return path
 
 
@@ -246,9 +247,9 @@ def test_only_its_owner_can_read_a_checkpoint(tmp_path: Path):
     path = tmp_path / "run.checkpoint"
     before = os.umask(0)
     try:
-        Checkpoint(path).begin(Secret.fresh(), {})
+        Checkpoint(path).begin(Secret.fresh(), {}, records=Sensitive(ROWS))
         path.chmod(0o644)
-        Checkpoint(path).begin(Secret.fresh(), {})
+        Checkpoint(path).begin(Secret.fresh(), {}, records=Sensitive(ROWS))
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -256,7 +257,7 @@ def test_only_its_owner_can_read_a_checkpoint(tmp_path: Path):
 
 def test_what_is_read_is_what_was_written_and_shows_no_secret(tmp_path: Path):
     path, secret = tmp_path / "run.checkpoint", Secret.fresh()
-    Checkpoint(path).begin(secret, {"facts": {"num_records": 5}})
+    Checkpoint(path).begin(secret, {"facts": {"num_records": 5}}, records=Sensitive(ROWS))
     saved = Checkpoint(path).read()
     assert saved is not None
     assert saved.secret.reveal() == secret.reveal()
@@ -286,7 +287,9 @@ def test_delete_removes_the_file_and_half_a_write(path: Path, tmp_path: Path):
 
 def test_a_missing_folder_is_named(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r"does not exist\. Create it first"):
-        Checkpoint(tmp_path / "missing" / "run.checkpoint").begin(Secret.fresh(), {})
+        Checkpoint(tmp_path / "missing" / "run.checkpoint").begin(
+            Secret.fresh(), {}, records=Sensitive(ROWS)
+        )
 
 
 def test_checkpoints_are_written_no_more_often_than_asked(tmp_path: Path):

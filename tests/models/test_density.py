@@ -26,6 +26,7 @@ from veilflow.models.density import (
     SUM_ASSUMPTION,
 )
 from veilflow.privacy.events import ApproximateDP, Gaussian, PoissonSampled, PureDP, Repeated
+from veilflow.privacy.guarantees import Sensitive
 
 ROOT = Path(__file__).parent.parent.parent
 BUDGET = vf.Budget(epsilon=2.0, delta=1e-5)
@@ -463,7 +464,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_left_alone(tmp_path):
 
 def test_a_checkpoint_of_another_kind_of_run_is_refused(tmp_path):
     path = tmp_path / "run.checkpoint"
-    Checkpoint(path).begin(Secret.fresh(), {})
+    Checkpoint(path).begin(Secret.fresh(), {}, records=Sensitive(np.zeros(3)))
     with pytest.raises(vf.PrivacyError, match="belongs to other settings"):
         tiny().fit(frame(), progress=False, checkpoint=path)
 

@@ -66,8 +66,9 @@ class Checkpoint:
 
         if not self.path.exists():
             return None
-        self._check_owner()
         data = self.path.read_bytes()
+        if data.startswith(_MAGIC):  # anything else is refused for what it is
+            self._check_owner()
         digest, payload = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
         try:
             if not data.startswith(_MAGIC):
