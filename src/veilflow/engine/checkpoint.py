@@ -55,6 +55,15 @@ class Checkpoint:
         self._context: dict[str, Any] = {}
         self._records: str | None = None
 
+    def check_replayable(self, *, hardened: bool) -> None:
+        """Raise for a run whose noise is not made from its secret."""
+        if hardened:
+            raise PrivacyError(
+                "a hardened run cannot have a checkpoint: its noise is not replayed, so going on "
+                "twice from one file would be two releases for the price of one. Give up one of the "
+                "two."
+            )
+
     def read(self) -> Saved | None:
         """What is there, or None when there is nothing yet.
 

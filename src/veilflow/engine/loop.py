@@ -17,11 +17,10 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from veilflow._core import check
-from veilflow._core.errors import PrivacyError
 from veilflow._core.keys import Secret
 from veilflow.engine.checkpoint import Checkpoint
 from veilflow.engine.memory import choose_chunk
-from veilflow.engine.observed import LossFn
+from veilflow.engine.observed import LossFn, num_parameters
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import PURPOSES, PublicLossFn, State, Step
 from veilflow.privacy.events import ApproximateDP, Event
@@ -82,11 +81,8 @@ def train(
             f"parameters must be float32 or float64, got {', '.join(sorted(kinds))}. Shorter floats "
             "round norms too coarsely for a clip to hold."
         )
-    if plan.hardened and checkpoint is not None:
-        raise PrivacyError(
-            "a hardened run cannot have a checkpoint: its noise is not replayed, so going on twice "
-            "from one file would be two releases for the price of one. Give up one of the two."
-        )
+    if checkpoint is not None:
+        checkpoint.check_replayable(hardened=plan.hardened)
     data = jax.tree.map(jnp.asarray, records.open())
     lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(data)}
     if len(lengths) != 1 or lengths & {(), (0,)}:
@@ -134,11 +130,10 @@ def train(
 def grid_of(plan: TrainingPlan, model: Any) -> Grid:
     """The integer grid a hardened run of `plan` releases its sums on."""
     extra = len(jax.tree.leaves(plan.clipping.init()))  # one count beside the gradient, if adaptive
-    size = sum(x.size for x in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
     return hardened_grid(
         plan.clipping.sensitivity,
         noise_multiplier=plan.noise_multiplier,
-        num_coordinates=size + extra,
+        num_coordinates=num_parameters(model) + extra,
     )
 
 
@@ -150,8 +145,7 @@ def hardened_slack(model: Any, *, steps: int, epsilon: float) -> Event:
         steps: Steps of the run.
         epsilon: The epsilon the whole ledger is held to.
     """
-    size = 1 + sum(x.size for x in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
-    distance = closeness(steps * size)
+    distance = closeness(steps * (num_parameters(model) + 1))  # and perhaps a count
     return ApproximateDP(0.0, min((1 + math.exp(min(epsilon, 500.0))) * distance, 0.5))
 
 

@@ -3,10 +3,9 @@
 import math
 from typing import Any
 
-import equinox as eqx
 import jax
 
-from veilflow.engine.observed import loose_size
+from veilflow.engine.observed import loose_size, num_parameters
 from veilflow.engine.plan import TrainingPlan
 
 _LIMIT = 512 * 2**20
@@ -29,8 +28,7 @@ def choose_chunk(model: Any, plan: TrainingPlan, *, limit: int = _LIMIT) -> int:
     else:
         size = batch + 3 * batch**0.5
     size = 32 * math.ceil(size / 32)  # whole vector registers
-    trainable = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
-    per_record = sum(x.size for x in trainable) if plan.clipping.materializes else loose_size(model)
+    per_record = num_parameters(model) if plan.clipping.materializes else loose_size(model)
     # sorting and random numbers of a sparsified gradient take a few copies of it
     bytes_per_record = 4 * per_record * (6 if plan.clipping.materializes else 2)
     if bytes_per_record:

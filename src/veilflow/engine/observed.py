@@ -35,9 +35,17 @@ class Captured(eqx.Module):
     """For each node of the model: "layer", "loose" or "fixed"."""
     treedef: Any = eqx.field(static=True)
 
+    @property
+    def stacks(self) -> tuple[int, ...]:
+        """How many stack axes stand before the records, for each layer and loose parameter."""
+        return tuple(len(layer.stack) for layer in self.layers) + (0,) * len(self.loose)
+
 
 class Observed(Captured):
-    """The gradients of a chunk of records, layer by layer, none of them materialized."""
+    """The gradients of a chunk of records, layer by layer, none of them materialized.
+
+    Records that are not kept are zero throughout.
+    """
 
     norms: tuple[Float[Array, "*stack records"], ...]
     """Squared gradient norm of each record in each layer and loose parameter, never too small."""
@@ -59,13 +67,11 @@ class Observed(Captured):
 
     def per_record(self) -> tuple[PyTree[Array], ...]:
         """Every record's gradient, materialized; axes: stack, records, parameter."""
-        grads = []
-        for layer, tap in zip(self.layers, self.taps, strict=True):
-            grad = _over_stack(layer, type(layer).per_record, tap)
-            grad = eqx.filter(grad, eqx.is_inexact_array)
-            stack = len(layer.stack)
-            grads.append(jax.tree.map(lambda g, s=stack: select(self.keep, g, s), grad))
-        return tuple(grads) + tuple(select(self.keep, g, 0) for g in self.loose)
+        grads = tuple(
+            eqx.filter(_over_stack(layer, type(layer).per_record, tap), eqx.is_inexact_array)
+            for layer, tap in zip(self.layers, self.taps, strict=True)
+        )
+        return grads + self.loose
 
     def weighted_sum(self, factors: tuple[Array, ...]) -> PyTree:
         """Sum over records of factor times gradient, shaped like the model's trainable part.
@@ -73,13 +79,12 @@ class Observed(Captured):
         `factors` has one array for each layer and loose parameter: (*stack, records) or, by unit,
         (*stack, records, units).
         """
-        stacks = [len(layer.stack) for layer in self.layers] + [0] * len(self.loose)
-        kept = [select(self.keep, c, stack) for c, stack in zip(factors, stacks, strict=True)]
+        of_layers, of_loose = factors[: len(self.layers)], factors[len(self.layers) :]
         sums = [
             _over_stack(layer, type(layer).weighted_sum, tap, c)
-            for layer, tap, c in zip(self.layers, self.taps, kept, strict=False)
+            for layer, tap, c in zip(self.layers, self.taps, of_layers, strict=True)
         ]
-        for g, c in zip(self.loose, kept[len(self.layers) :], strict=True):
+        for g, c in zip(self.loose, of_loose, strict=True):
             sums.append(jnp.sum(g * c.reshape(c.shape[0], *(1,) * (g.ndim - 1)), axis=0))
         return self.assemble(tuple(sums))
 
@@ -144,40 +149,38 @@ def observe_gradients(
 
 
 def measured(captured: Captured) -> Observed:
-    """Gradients with their norms; records whose norm is not finite are no longer kept."""
+    """Gradients with their norms; padding and records whose norm is not finite become zero."""
     norms = [
         _over_stack(layer, type(layer).squared_norm, tap)
         for layer, tap in zip(captured.layers, captured.taps, strict=True)
     ]
     norms += [jnp.sum(jnp.square(g), axis=tuple(range(1, g.ndim))) for g in captured.loose]
+    keep = captured.keep & jnp.isfinite(_whole(norms))
+
+    # by selection, because 0 * inf is NaN
+    def kept(x: Array, stack: int) -> Array:
+        mask = keep.reshape((1,) * stack + keep.shape + (1,) * (x.ndim - stack - 1))
+        return jnp.where(mask, x, jnp.zeros_like(x))
+
+    stacks = captured.stacks
     return Observed(
         layers=captured.layers,
-        taps=captured.taps,
-        loose=captured.loose,
-        keep=captured.keep & jnp.isfinite(_whole(norms)),
+        taps=tuple(
+            Tap(kept(tap.a, stack), kept(tap.d, stack))
+            for tap, stack in zip(captured.taps, stacks, strict=False)
+        ),
+        loose=tuple(kept(g, 0) for g in captured.loose),
+        keep=keep,
         where=captured.where,
         treedef=captured.treedef,
-        norms=tuple(norms),
+        norms=tuple(kept(n, stack) for n, stack in zip(norms, stacks, strict=True)),
     )
-
-
-def clean(observed: Observed) -> Observed:
-    """The same with records that are not kept set to zero: by selection, because 0 * inf is NaN."""
-    stacks = [len(layer.stack) for layer in observed.layers]
-    taps = tuple(
-        Tap(select(observed.keep, tap.a, stack), select(observed.keep, tap.d, stack))
-        for tap, stack in zip(observed.taps, stacks, strict=True)
-    )
-    loose = tuple(select(observed.keep, g, 0) for g in observed.loose)
-    stacks += [0] * len(loose)
-    norms = tuple(select(observed.keep, n, s) for n, s in zip(observed.norms, stacks, strict=True))
-    return eqx.tree_at(lambda o: (o.taps, o.loose, o.norms), observed, (taps, loose, norms))
 
 
 def clipped_total(
     clip: Callable[[Observed, Key[Array, ""]], PyTree], captured: Captured, key: Key[Array, ""]
 ) -> PyTree:
-    """`clip` of the measured and cleaned gradients, made from taps that are computed once.
+    """`clip` of the measured gradients, made from taps that are computed once.
 
     Norms and sums must be made from the very same numbers. A compiler is free to compute a tap twice,
     once fused into each, and where a loss is steep the two copies round far apart: the sum is then
@@ -185,26 +188,25 @@ def clipped_total(
     an accelerator; on a CPU, whose compiler drops barriers, a loop that runs once if anybody is there.
     """
     if jax.default_backend() != "cpu":
-        return clip(clean(measured(jax.lax.optimization_barrier(captured))), key)
+        return clip(measured(jax.lax.optimization_barrier(captured)), key)
 
     def once(index: Int[Array, ""], total: PyTree) -> PyTree:
-        return clip(clean(measured(captured)), jax.random.fold_in(key, index))
+        return clip(measured(captured), jax.random.fold_in(key, index))
 
     shapes = jax.eval_shape(once, jax.ShapeDtypeStruct((), jnp.int32), None)
     zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
     return jax.lax.fori_loop(0, jnp.any(captured.keep).astype(jnp.int32), once, zero)
 
 
+def num_parameters(model: Any) -> int:
+    """How many numbers are trained."""
+    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
+
+
 def loose_size(model: Any) -> int:
     """How many parameters live in no layer, and cost memory for every record of a chunk."""
     nodes = jax.tree.leaves(model, is_leaf=is_layer)
     return sum(node.size for node in nodes if eqx.is_inexact_array(node))
-
-
-def select(keep: Bool[Array, " records"], x: Array, stack: int) -> Array:
-    """`x` where the record is kept, else zero; records are the axis behind `stack` axes."""
-    mask = keep.reshape((1,) * stack + keep.shape + (1,) * (x.ndim - stack - 1))
-    return jnp.where(mask, x, jnp.zeros_like(x))
 
 
 def _whole(norms: Iterable[Float[Array, "*stack records"]]) -> Float[Array, " records"]:

@@ -12,7 +12,8 @@ from veilflow._core import check
 from veilflow.engine import sampling
 from veilflow.engine.clipping import AbstractClipping
 from veilflow.engine.optimizer import Optimizer
-from veilflow.privacy.events import Event, Gaussian, NonPrivate, PoissonSampled, Repeated
+from veilflow.privacy.calibration import training_event
+from veilflow.privacy.events import Event, NonPrivate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +66,7 @@ class TrainingPlan:
         """What the first `steps` steps cost."""
         if not self.private:
             return NonPrivate()
-        one = PoissonSampled(self.sampling_rate, Gaussian(self.noise_multiplier))
-        return Repeated(steps, one)
+        return training_event(self.sampling_rate, self.noise_multiplier, steps)
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain JSON values."""

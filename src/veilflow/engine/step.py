@@ -25,7 +25,6 @@ PublicLossFn = Callable[[Any], Array]
 PURPOSES = ("draw", "loss", "noise")
 """What each step needs a key for."""
 
-
 _SPARE_CHUNK = 64
 """Size of the chunks for records beyond the expected number; there are few of them."""
 

@@ -172,13 +172,10 @@ class DensityFlow:
             self.budget, sampling_rate=rate, steps=self.steps, ledger=ledger
         )
 
-        if self.hardened and checkpoint is not None:
-            raise PrivacyError(
-                "a hardened fit cannot have a checkpoint: its noise is not replayed, so going on "
-                "twice from one file would be two releases for the price of one."
-            )
         coordinates = sensitive.map(lambda x: np.float32(domain.encode(domain.clamp(x))))
         file = None if checkpoint is None else Checkpoint(checkpoint)
+        if file is not None:
+            file.check_replayable(hardened=self.hardened)
         saved = None if file is None else file.read()
         if saved is None:
             secret, facts = Secret.from_seed(self.seed), self._facts(sensitive, domain)

@@ -1,28 +1,18 @@
 """Bounds by layer and by unit, whose squares add up to the whole."""
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
-from veilflow.engine.clipping.clipping import AbstractClipping, bounds_by_size, check_bound, shrink
+from veilflow.engine.clipping.clipping import AbstractBounded, bounds_by_size, shrink
 from veilflow.engine.observed import Observed
 
 
-class PerLayer(AbstractClipping):
+class PerLayer(AbstractBounded):
     """A bound for each layer, C_l^2 in proportion to its parameters, so that sum C_l^2 = C^2.
 
     Stacked blocks count as layers of their own. Shares follow parameter counts, which are public;
     observed gradient scales are not.
     """
-
-    clip_norm: float = eqx.field(static=True)
-
-    def __check_init__(self) -> None:
-        check_bound(clip_norm=self.clip_norm)
-
-    @property
-    def sensitivity(self) -> float:
-        return float(self.clip_norm)
 
     def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
         bounds = bounds_by_size(observed, self.clip_norm)
@@ -32,21 +22,12 @@ class PerLayer(AbstractClipping):
         )
 
 
-class PerUnit(AbstractClipping):
+class PerUnit(AbstractBounded):
     """DP-HFlow's per-unit clipping: within a layer, unit i is clipped to C_l sqrt(|G_i|_1 / |G|_1).
 
     A unit is a row of a weight matrix with its bias. The bounds depend on the record's own gradient
     only, and their squares add up to C_l^2.
     """
-
-    clip_norm: float = eqx.field(static=True)
-
-    def __check_init__(self) -> None:
-        check_bound(clip_norm=self.clip_norm)
-
-    @property
-    def sensitivity(self) -> float:
-        return float(self.clip_norm)
 
     def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
         factors = []

@@ -48,6 +48,19 @@ class AbstractClipping(eqx.Module):
         return total, state
 
 
+class AbstractBounded(AbstractClipping):
+    """A clipping whose bound on one record's share is a fixed number."""
+
+    clip_norm: float = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        check_bound(clip_norm=self.clip_norm)
+
+    @property
+    def sensitivity(self) -> float:
+        return float(self.clip_norm)
+
+
 def check_bound(**named: Any) -> None:
     """Raise unless every named bound is positive and of a size float32 can hold a norm to."""
     check.positive(**named)

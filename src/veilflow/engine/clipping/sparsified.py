@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
-from veilflow.engine.clipping.clipping import AbstractClipping, bounds_by_size, check_bound, shrink
+from veilflow.engine.clipping.clipping import AbstractBounded, bounds_by_size, shrink
 from veilflow.engine.observed import Observed
 
 
-class Sparsified(AbstractClipping):
+class Sparsified(AbstractBounded):
     """DP-HFlow's stochastic sparsification: small entries become 0 or the threshold, then per-layer.
 
     With tau the k-th largest |entry| of a layer's gradient, k = (1 - sparsity) x entries, and gamma
@@ -21,18 +21,12 @@ class Sparsified(AbstractClipping):
     The result is clipped to C_l, so the bound does not rest on what came before.
     """
 
-    clip_norm: float = eqx.field(static=True)
     sparsity: float = eqx.field(static=True, default=0.5)
     materializes: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
-        check_bound(clip_norm=self.clip_norm)
         if not 0 <= self.sparsity < 1:
             raise ValueError(f"sparsity must be at least 0 and below 1, got {self.sparsity}.")
-
-    @property
-    def sensitivity(self) -> float:
-        return float(self.clip_norm)
 
     def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
         bounds = bounds_by_size(observed, self.clip_norm)
