@@ -6,7 +6,7 @@ from veilflow.flows.bases import StandardNormal as StandardNormal
 from veilflow.flows.bijection import AbstractBijection as AbstractBijection
 from veilflow.flows.bijections import ActNorm as ActNorm
 from veilflow.flows.bijections import Affine as Affine
-from veilflow.flows.bijections import AffineAutoregressive as AffineAutoregressive
+from veilflow.flows.bijections import Autoregressive as Autoregressive
 from veilflow.flows.bijections import Chain as Chain
 from veilflow.flows.bijections import Invert as Invert
 from veilflow.flows.bijections import Permutation as Permutation
@@ -14,13 +14,17 @@ from veilflow.flows.bijections import Scan as Scan
 from veilflow.flows.bijections import reverse as reverse
 from veilflow.flows.conditioner import MaskedMLP as MaskedMLP
 from veilflow.flows.flow import Flow as Flow
+from veilflow.flows.scalar_map import AbstractScalarMap as AbstractScalarMap
+from veilflow.flows.scalar_maps import AffineMap as AffineMap
 
 __all__ = [
     "AbstractBase",
     "AbstractBijection",
+    "AbstractScalarMap",
     "ActNorm",
     "Affine",
-    "AffineAutoregressive",
+    "AffineMap",
+    "Autoregressive",
     "Chain",
     "Flow",
     "Invert",

@@ -5,12 +5,13 @@ from jaxtyping import Array, Key
 from veilflow._core import check
 from veilflow.flows.bases.normal import StandardNormal
 from veilflow.flows.bijections.actnorm import ActNorm
-from veilflow.flows.bijections.autoregressive import AffineAutoregressive
+from veilflow.flows.bijections.autoregressive import Autoregressive
 from veilflow.flows.bijections.chain import Chain
 from veilflow.flows.bijections.permute import reverse
 from veilflow.flows.bijections.scan import Scan
 from veilflow.flows.conditioner import Activation, MaskedMLP
 from veilflow.flows.flow import Flow
+from veilflow.flows.scalar_maps.affine import AffineMap
 
 
 def maf(
@@ -55,6 +56,6 @@ def maf(
     def block(key: Key[Array, ""]) -> Chain:
         network = MaskedMLP.create(dim, 2, key=key, hidden=hidden, activation=activation)
         norm = (ActNorm.create(dim),) if actnorm else ()
-        return Chain((*norm, reverse(dim), AffineAutoregressive(network)))
+        return Chain((*norm, reverse(dim), Autoregressive(network, AffineMap())))
 
     return Flow(StandardNormal(dim), Scan.create(block, blocks, key=key))

@@ -17,6 +17,9 @@ from jaxtyping import Array, Float
 from veilflow._core.errors import PrivacyError
 from veilflow.nn.tap import is_layer
 
+Condition = Float[Array, " condition"] | None
+"""What a density may be conditioned on; bijections without a use for it pass it on or leave it."""
+
 
 class AbstractBijection(eqx.Module):
     """An invertible map of one example of `dim` numbers; `jax.vmap` makes it a map of batches.
@@ -33,13 +36,13 @@ class AbstractBijection(eqx.Module):
 
     @abstractmethod
     def forward_and_log_det(
-        self, z: Float[Array, " dim"]
+        self, z: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Base to data, with the log absolute determinant of this direction."""
 
     @abstractmethod
     def inverse_and_private_log_det(
-        self, x: Float[Array, " dim"]
+        self, x: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Data to base, with the terms of the log-determinant that the record enters."""
 
@@ -48,10 +51,10 @@ class AbstractBijection(eqx.Module):
         return jnp.zeros(())
 
     def inverse_and_log_det(
-        self, x: Float[Array, " dim"]
+        self, x: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Data to base, with the whole log absolute determinant of this direction."""
-        z, private = self.inverse_and_private_log_det(x)
+        z, private = self.inverse_and_private_log_det(x, condition)
         return z, private + self.public_log_det()
 
 

@@ -4,7 +4,7 @@ import equinox as eqx
 from jaxtyping import Array, Float, Key
 
 from veilflow.flows.base import AbstractBase
-from veilflow.flows.bijection import AbstractBijection
+from veilflow.flows.bijection import AbstractBijection, Condition
 
 
 class Flow(eqx.Module):
@@ -29,27 +29,29 @@ class Flow(eqx.Module):
         """How many numbers an example has."""
         return self.base.dim
 
-    def log_prob(self, x: Float[Array, " dim"]) -> Float[Array, ""]:
+    def log_prob(self, x: Float[Array, " dim"], condition: Condition = None) -> Float[Array, ""]:
         """The natural log of the density at one example."""
-        return self.private_log_prob(x) + self.public_log_prob()
+        return self.private_log_prob(x, condition) + self.public_log_prob()
 
-    def private_log_prob(self, x: Float[Array, " dim"]) -> Float[Array, ""]:
+    def private_log_prob(
+        self, x: Float[Array, " dim"], condition: Condition = None
+    ) -> Float[Array, ""]:
         """The terms of `log_prob` that the record enters: their gradient is clipped and noised."""
-        z, log_det = self.bijection.inverse_and_private_log_det(x)
+        z, log_det = self.bijection.inverse_and_private_log_det(x, condition)
         return self.base.log_prob(z) + log_det
 
     def public_log_prob(self) -> Float[Array, ""]:
         """The other terms: parameters only, so their gradient is added after the noise."""
         return self.bijection.public_log_det()
 
-    def sample(self, key: Key[Array, ""]) -> Float[Array, " dim"]:
+    def sample(self, key: Key[Array, ""], condition: Condition = None) -> Float[Array, " dim"]:
         """One example; the key is spent."""
-        return self.bijection.forward_and_log_det(self.base.sample(key))[0]
+        return self.bijection.forward_and_log_det(self.base.sample(key), condition)[0]
 
     def sample_and_log_prob(
-        self, key: Key[Array, ""]
+        self, key: Key[Array, ""], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """One example and the natural log of its density, without going back; the key is spent."""
         z = self.base.sample(key)
-        x, log_det = self.bijection.forward_and_log_det(z)
+        x, log_det = self.bijection.forward_and_log_det(z, condition)
         return x, self.base.log_prob(z) - log_det

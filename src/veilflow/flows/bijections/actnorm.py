@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from veilflow._core import check
-from veilflow.flows.bijection import AbstractBijection, refuse_taps
+from veilflow.flows.bijection import AbstractBijection, Condition, refuse_taps
 from veilflow.nn.elementwise import Scale, Shift
 
 
@@ -29,7 +29,7 @@ class ActNorm(AbstractBijection):
         return self.shift.shift.shape[-1]
 
     def forward_and_log_det(
-        self, z: Float[Array, " dim"]
+        self, z: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Base to data: x = (z - shift) exp(-log_scale)."""
         refuse_taps(self)
@@ -37,7 +37,7 @@ class ActNorm(AbstractBijection):
         return x, -self.public_log_det()
 
     def inverse_and_private_log_det(
-        self, x: Float[Array, " dim"]
+        self, x: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Data to base; no term of the log-determinant looks at the record."""
         return self.shift(self.scale(x)), jnp.zeros(())

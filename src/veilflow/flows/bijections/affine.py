@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from veilflow._core import check
-from veilflow.flows.bijection import AbstractBijection
+from veilflow.flows.bijection import AbstractBijection, Condition
 
 
 class Affine(AbstractBijection):
@@ -79,13 +79,13 @@ class Affine(AbstractBijection):
         return len(self.shift)
 
     def forward_and_log_det(
-        self, z: Float[Array, " dim"]
+        self, z: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Base to data: x = scale * z + shift."""
         return z * self._array(self.scale, z) + self._array(self.shift, z), -self.public_log_det()
 
     def inverse_and_private_log_det(
-        self, x: Float[Array, " dim"]
+        self, x: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Data to base; no term of the log-determinant looks at the record."""
         return (x - self._array(self.shift, x)) / self._array(self.scale, x), jnp.zeros(())

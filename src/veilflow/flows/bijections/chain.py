@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from veilflow.flows.bijection import AbstractBijection
+from veilflow.flows.bijection import AbstractBijection, Condition
 
 
 class Chain(AbstractBijection):
@@ -35,22 +35,22 @@ class Chain(AbstractBijection):
         return self.bijections[0].dim
 
     def forward_and_log_det(
-        self, z: Float[Array, " dim"]
+        self, z: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Base to data, first to last."""
         total = jnp.zeros(())
         for bijection in self.bijections:
-            z, log_det = bijection.forward_and_log_det(z)
+            z, log_det = bijection.forward_and_log_det(z, condition)
             total = total + log_det
         return z, total
 
     def inverse_and_private_log_det(
-        self, x: Float[Array, " dim"]
+        self, x: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Data to base, last to first."""
         total = jnp.zeros(())
         for bijection in reversed(self.bijections):
-            x, log_det = bijection.inverse_and_private_log_det(x)
+            x, log_det = bijection.inverse_and_private_log_det(x, condition)
             total = total + log_det
         return x, total
 

@@ -2,7 +2,7 @@
 
 from jaxtyping import Array, Float
 
-from veilflow.flows.bijection import AbstractBijection
+from veilflow.flows.bijection import AbstractBijection, Condition
 
 
 class Invert(AbstractBijection):
@@ -20,16 +20,16 @@ class Invert(AbstractBijection):
         return self.bijection.dim
 
     def forward_and_log_det(
-        self, z: Float[Array, " dim"]
+        self, z: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Base to data: the inverse of `bijection`."""
-        return self.bijection.inverse_and_log_det(z)
+        return self.bijection.inverse_and_log_det(z, condition)
 
     def inverse_and_private_log_det(
-        self, x: Float[Array, " dim"]
+        self, x: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Data to base: the forward direction of `bijection`."""
-        z, log_det = self.bijection.forward_and_log_det(x)
+        z, log_det = self.bijection.forward_and_log_det(x, condition)
         # what is free of data in one direction is so in the other, with the sign changed
         return z, log_det - self.public_log_det()
 

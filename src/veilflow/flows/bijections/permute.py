@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from veilflow._core import check
-from veilflow.flows.bijection import AbstractBijection
+from veilflow.flows.bijection import AbstractBijection, Condition
 
 
 class Permutation(AbstractBijection):
@@ -35,13 +35,13 @@ class Permutation(AbstractBijection):
         return len(self.order)
 
     def forward_and_log_det(
-        self, z: Float[Array, " dim"]
+        self, z: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Base to data; volumes stay."""
         return z[np.asarray(self.order)], jnp.zeros(())
 
     def inverse_and_private_log_det(
-        self, x: Float[Array, " dim"]
+        self, x: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Data to base; volumes stay."""
         return x[np.argsort(self.order)], jnp.zeros(())

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from veilflow._core import check
-from veilflow.flows.bijection import AbstractBijection, has_taps
+from veilflow.flows.bijection import AbstractBijection, Condition, has_taps
 
 _UNROLLED = 5
 """Blocks traced side by side under taps, at the most: compile time grows with them."""
@@ -66,16 +66,18 @@ class Scan(AbstractBijection):
         return self.block.dim
 
     def forward_and_log_det(
-        self, z: Float[Array, " dim"]
+        self, z: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Base to data, block 0 first."""
-        return self._run(lambda block, z: block.forward_and_log_det(z), z, reverse=False)
+        step = lambda block, z: block.forward_and_log_det(z, condition)  # noqa: E731
+        return self._run(step, z, reverse=False)
 
     def inverse_and_private_log_det(
-        self, x: Float[Array, " dim"]
+        self, x: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Data to base, block 0 last."""
-        return self._run(lambda block, x: block.inverse_and_private_log_det(x), x, reverse=True)
+        step = lambda block, x: block.inverse_and_private_log_det(x, condition)  # noqa: E731
+        return self._run(step, x, reverse=True)
 
     def public_log_det(self) -> Float[Array, ""]:
         """The sum over the blocks."""
