@@ -3,6 +3,7 @@
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks import provenance
 from benchmarks.records import RESULTS, ROOT, Record, read
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -27,11 +28,8 @@ def figure(record: Record) -> str:
 
 def bound(record: Record) -> str:
     """What the value must reach."""
-    if record.must is None:
-        return ""
-    sign = {"lower": "<=", "higher": ">="}[record.better]
-    unit = "" if record.unit == "ratio" else f" {record.unit}"
-    return f"{sign} {record.must:g}{unit}"
+    text = provenance.bound(record.must, record.better)
+    return text if record.unit == "ratio" or not text else f"{text} {record.unit}"
 
 
 def verdict(record: Record) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 # The folders whose modules are public, and the sentence at the head of each page.
 API = {
@@ -12,14 +13,20 @@ API = {
     "engine": "Private training.",
     "nn": "Layers that know their own per-example gradient.",
     "flows": "Densities, with no idea of privacy.",
+    "evaluation": "How good a model is. Results on private rows are as private as they are.",
 }
 GENERATED = "benchmarks*.md"  # written by other commands; linked when present
+REPRODUCTIONS = "reproductions"  # generated pages in docs, figures in the folder beside it
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Append the pages that depend on what exists to the navigation."""
     written = sorted(path.name for path in Path(config.docs_dir).glob(GENERATED))
     results = [{name[:-3].replace("_", " ").capitalize(): name} for name in written]
+    papers = sorted((Path(config.docs_dir) / REPRODUCTIONS).glob("*.md"))
+    pages = [{path.stem.upper(): f"{REPRODUCTIONS}/{path.name}"} for path in papers]
+    if pages:
+        results.append({"Reproductions": pages})
     api = [{page.split("/")[1][:-3]: page} for page in _pages(config)]
     config.nav = [*(config.nav or []), *results, {"API": api}]
     return config
@@ -29,7 +36,18 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add one page per public folder, with a section for each of its modules."""
     for uri, content in _pages(config).items():
         files.append(File.generated(config, uri, content=content))
+    root = Path(config.config_file_path).parent
+    for path in (root / REPRODUCTIONS).glob("*/figures/*.png"):
+        uri = path.relative_to(root).as_posix()
+        files.append(File.generated(config, uri, abs_src_path=str(path)))
     return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Point pages about papers, which also read well where they lie, to the figures within the site."""
+    if not page.file.src_uri.startswith(f"{REPRODUCTIONS}/"):
+        return markdown
+    return markdown.replace(f"](../../{REPRODUCTIONS}/", "](")
 
 
 def _pages(config: MkDocsConfig) -> dict[str, str]:

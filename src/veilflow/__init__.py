@@ -37,6 +37,9 @@ _HOMES = {
     "PrivacyError": "veilflow._core.errors",
     "datasets": "veilflow.datasets",
     "load": "veilflow.models.registry",
+    "maf": "veilflow.models.architecture",
+    "nsf": "veilflow.models.architecture",
+    "realnvp": "veilflow.models.architecture",
 }
 
 __all__ = [
@@ -50,6 +53,9 @@ __all__ = [
     "PrivacyError",
     "datasets",
     "load",
+    "maf",
+    "nsf",
+    "realnvp",
 ]
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from veilflow.cli import account, demo, fit, inspect, use
+from veilflow.cli import account, demo, fit, inspect, reproduce, use
 
 app = typer.Typer(
     name="veilflow",
@@ -20,6 +20,7 @@ app.command("score")(use.score)
 app.command("account")(account.account)
 app.command("calibrate")(account.calibrate)
 app.command("inspect")(inspect.inspect)
+app.command("reproduce")(reproduce.reproduce)
 
 
 def _version(show: bool) -> None:

@@ -1,5 +1,7 @@
 """`veilflow sample` and `veilflow score`: use a fitted model."""
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +21,12 @@ _UNPROTECTED = (
 def sample(
     model: Model,
     out: Annotated[Path, typer.Option(help="The file to write: .csv, .parquet, .arrow, .npz.")],
-    num_rows: Annotated[int, typer.Option("--num-rows", "-n", help="How many rows.")] = 1000,
+    num_rows: Annotated[
+        int,
+        typer.Option(
+            "--num-rows", "--rows", "-n", help="How many rows; more than memory holds is fine."
+        ),
+    ] = 1000,
     seed: Annotated[int | None, typer.Option(help="For the same rows again.")] = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -27,12 +34,12 @@ def sample(
     """Draw synthetic rows from a model. Costs no privacy, however many are drawn."""
     check_out(out, force=force, inputs=(model,))
     from veilflow.models import registry
-    from veilflow.tabular.io import Rows, file_format, write_rows
+    from veilflow.tabular.stream import file_format
 
     file_format(out)  # refuse a suffix before the work, not after
     fitted = registry.load(model)
-    rows = fitted.sample(num_rows, seed=seed)
-    write_rows(Rows(rows, fitted.columns), out)
+    with _bar(num_rows) as monitor:
+        fitted.sample_to(out, num_rows, seed=seed, monitor=monitor)
     guarantee = fitted.guarantee
     result = {"out": out, "num_rows": num_rows, "guarantee": guarantee.to_json()}
     emit(result, f"wrote {num_rows} rows to {out}\n{statement(guarantee)}", as_json=as_json)
@@ -73,3 +80,22 @@ def score(
         text += f"\nmean log density {mean:.6g} (not private)"
     note(f"warning: {_UNPROTECTED}.")
     emit(result, text, as_json=as_json)
+
+
+@contextlib.contextmanager
+def _bar(num_rows: int) -> Iterator[Callable[[int], None]]:
+    """What shows the rows done so far while the block lasts, to people and not in a log."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("sampling"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("sampling", total=num_rows)
+        yield lambda done: bar.update(task, completed=done)

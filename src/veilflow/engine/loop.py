@@ -7,7 +7,6 @@ losses, norms or batch sizes.
 import math
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -23,6 +22,7 @@ from veilflow.engine.memory import choose_chunk
 from veilflow.engine.observed import LossFn, num_parameters
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import PURPOSES, PublicLossFn, State, Step
+from veilflow.nn.frozen import trainable_part
 from veilflow.privacy.events import ApproximateDP, Event
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.noise_source import Grid, closeness, draw, hardened_grid
@@ -58,7 +58,7 @@ def train(
     Args:
         plan: Every public number of the run.
         loss_fn: Loss of one record, `loss_fn(model, record, key)`.
-        model: Any pytree; its inexact arrays are trained.
+        model: Any pytree; its inexact arrays are trained, except those in frozen modules.
         records: Arrays with the record as first axis. At least one record.
         secret: Source of all randomness of the run.
         public_loss_fn: A term of the loss without records, added after the noise.
@@ -74,7 +74,7 @@ def train(
         PrivacyError: The checkpoint belongs to another plan or other records, or the run is
             hardened and so cannot have one.
     """
-    trainable, fixed = eqx.partition(model, eqx.is_inexact_array)
+    trainable, fixed = trainable_part(model)
     kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(trainable)}
     if not kinds <= {"float32", "float64"}:
         raise ValueError(
@@ -105,13 +105,13 @@ def train(
     if monitor is not None:
         monitor(done)
 
-    run = jax.jit(partial(_run_block, step), donate_argnums=0)
     pace, saved = 1, time.monotonic()
     while done < plan.steps:
         count = min(pace, block, plan.steps - done)
         keys, noise = _keys(secret, done, count, block), _noise(step.grid, count, block)
+        inputs = jax.tree.map(jnp.asarray, (keys, noise, np.int32(count)))
         started = time.monotonic()
-        state = jax.block_until_ready(run(state, data, keys, noise, count))
+        state = jax.block_until_ready(_run_block((step, data, *inputs), state))
         elapsed = time.monotonic() - started
         # the first call compiles, which says nothing about the pace of the next
         steady = int(count * _BLOCK_SECONDS / max(elapsed, 1e-6))
@@ -137,21 +137,24 @@ def grid_of(plan: TrainingPlan, model: Any) -> Grid:
     )
 
 
-def hardened_slack(model: Any, *, steps: int, epsilon: float) -> Event:
+def hardened_slack(model: Any, *, steps: int, epsilon: float, others: int = 0) -> Event:
     """What a hardened run owes because its noise is only almost a rounded Gaussian.
 
     Args:
         model: The model to be trained.
         steps: Steps of the run.
         epsilon: The epsilon the whole ledger is held to.
+        others: Numbers that get such noise outside training.
     """
-    distance = closeness(steps * (num_parameters(model) + 1))  # and perhaps a count
+    distance = closeness(steps * (num_parameters(model) + 1) + others)  # and perhaps a count
     return ApproximateDP(0.0, min((1 + math.exp(min(epsilon, 500.0))) * distance, 0.5))
 
 
-def _run_block(
-    step: Step, state: State, records: PyTree, words: Array, noise: Array | None, count: Array
-) -> State:
+# one compiled program for all runs of a plan: the splits of a cross-validation compile once
+@eqx.filter_jit(donate="all-except-first")
+def _run_block(inputs: tuple[Step, PyTree, Array, Array | None, Array], state: State) -> State:
+    step, records, words, noise, count = inputs
+
     def body(i: Array, state: State) -> State:
         return step(state, records, words[i], None if noise is None else noise[i])
 

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from veilflow.nn.frozen import trainable_part, trainable_spec
 from veilflow.nn.once import check_taps_used_once
 from veilflow.nn.tap import AbstractLayer, Tap, is_layer, with_tap, zero_tap
 
@@ -114,15 +115,15 @@ def observe_gradients(
 
     Args:
         loss_fn: Loss of one record; must not mix records, which `vmap` sees to.
-        model: Any pytree; trainable are its inexact arrays.
+        model: Any pytree; trainable are its inexact arrays outside frozen modules.
         records: Arrays with the record as first axis.
         keep: False for padding.
         key: For losses that draw random numbers; each record gets its own.
     """
     nodes, treedef = jax.tree.flatten(model, is_leaf=is_layer)
     where = tuple(
-        "layer" if is_layer(node) else "loose" if eqx.is_inexact_array(node) else "fixed"
-        for node in nodes
+        "layer" if is_layer(node) else "loose" if trained else "fixed"
+        for node, trained in _marked(model)
     )
     layers = tuple(node for node, w in zip(nodes, where, strict=True) if w == "layer")
     loose = tuple(node for node, w in zip(nodes, where, strict=True) if w == "loose")
@@ -200,13 +201,20 @@ def clipped_total(
 
 def num_parameters(model: Any) -> int:
     """How many numbers are trained."""
-    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
+    return sum(leaf.size for leaf in jax.tree.leaves(trainable_part(model)[0]))
 
 
 def loose_size(model: Any) -> int:
     """How many parameters live in no layer, and cost memory for every record of a chunk."""
+    return sum(node.size for node, trained in _marked(model) if trained and not is_layer(node))
+
+
+def _marked(model: Any) -> list[tuple[Any, bool]]:
+    """Layers and leaves of `model`, each with whether it is trained."""
     nodes = jax.tree.leaves(model, is_leaf=is_layer)
-    return sum(node.size for node in nodes if eqx.is_inexact_array(node))
+    mark = lambda node, trained: is_layer(node) or trained  # noqa: E731
+    marks = jax.tree.map(mark, model, trainable_spec(model), is_leaf=is_layer)
+    return list(zip(nodes, jax.tree.leaves(marks), strict=True))
 
 
 def _whole(norms: Iterable[Float[Array, "*stack records"]]) -> Float[Array, " records"]:

@@ -9,11 +9,14 @@ import optax
 
 from veilflow._core import check
 
+# before the learning rate; each is what optax's optimizer of that name does
 _OPTIMIZERS = {
-    "sgd": lambda rate, momentum: optax.sgd(rate, momentum=momentum or None),
-    "adam": lambda rate, momentum: optax.adam(rate, b1=momentum),
-    "rmsprop": lambda rate, momentum: optax.rmsprop(rate, momentum=momentum or None),
-    "adabelief": lambda rate, momentum: optax.adabelief(rate, b1=momentum),
+    "sgd": lambda momentum: optax.trace(momentum) if momentum else optax.identity(),
+    "adam": lambda momentum: optax.scale_by_adam(b1=momentum),
+    "rmsprop": lambda momentum: optax.chain(
+        optax.scale_by_rms(), optax.trace(momentum) if momentum else optax.identity()
+    ),
+    "adabelief": lambda momentum: optax.scale_by_belief(b1=momentum),
 }
 _DEFAULT_MOMENTUM = {"sgd": 0.0, "adam": 0.9, "rmsprop": 0.0, "adabelief": 0.9}
 _SCHEDULES = ("constant", "cosine", "linear")
@@ -30,11 +33,15 @@ class Optimizer:
     """The part of all steps over which the rate rises from zero."""
     momentum: float | None = None
     """Decay of the running mean of gradients; None for the optimizer's usual value."""
+    weight_decay: float = 0.0
+    """Pull of every parameter to zero, as a share of the learning rate (AdamW's way). Directions in
+    which the records say nothing are a random walk of the noise; this holds them back, for free."""
 
     def __post_init__(self) -> None:
         check.one_of(tuple(_OPTIMIZERS), optimizer=self.name)
         check.one_of(_SCHEDULES, schedule=self.schedule)
         check.positive(learning_rate=self.learning_rate)
+        check.nonnegative(weight_decay=self.weight_decay)
         for name, value in {"warmup": self.warmup, "momentum": self.momentum or 0.0}.items():
             if not 0 <= value < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, got {value}.")
@@ -42,7 +49,11 @@ class Optimizer:
     def build(self, steps: int) -> optax.GradientTransformation:
         """The optax transformation for a run of `steps` steps."""
         momentum = _DEFAULT_MOMENTUM[self.name] if self.momentum is None else self.momentum
-        return _OPTIMIZERS[self.name](self.rate(steps), momentum)
+        decay = (
+            optax.add_decayed_weights(self.weight_decay) if self.weight_decay else optax.identity()
+        )
+        direction = _OPTIMIZERS[self.name](momentum)
+        return optax.chain(direction, decay, optax.scale_by_learning_rate(self.rate(steps)))
 
     def rate(self, steps: int) -> optax.Schedule:
         """The learning rate as a function of the step."""

@@ -1,39 +1,62 @@
 """The masked network (MADE) that sets each coordinate's parameters from the coordinates before it.
 
 Inputs have degrees 1..D. A hidden unit of degree k sees inputs of degree <= k, the outputs for
-coordinate i see hidden units of degree <= i - 1, so they depend on inputs 1..i-1 only. Hidden units
-are sorted by degree: units of one degree lie side by side, each group is a slice, and everything a
-group sees is a prefix. Norms and the sequential inverse are cheap because of it.
+coordinate i see hidden units of degree <= i - 1, so they depend on inputs 1..i-1 only. A condition
+has degree 0: everybody sees it. Hidden units are sorted by degree: units of one degree lie side by
+side, and each group is a slice. So a network whose inputs become known one by one need not run once
+for each of them: with inputs 1..i known, exactly the units of degree i can be added to those known
+already. Every unit and every output is computed once, which is one pass in all.
 
 References:
     Germain, Gregor, Murray, Larochelle, "MADE: Masked autoencoder for distribution estimation",
     2015.
 """
 
+from collections.abc import Callable
+from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Literal
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from veilflow._core import check
+from veilflow.flows.bijection import Condition
+from veilflow.flows.network import ACTIVATIONS, Activation
 from veilflow.nn.masked import Degrees, MaskedDense
 
-Activation = Literal["tanh", "relu"]
-_ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+Known = tuple[Float[Array, " size"], ...]
+"""Values of the inputs, the condition first, and of each hidden layer; zero where not known yet."""
 
 
-def hidden_degrees(dim: int, size: int) -> Degrees:
-    """Degrees of `size` hidden units: sorted, spread evenly over 1..dim-1, the last one dim-1."""
-    last = max(dim - 1, 1)  # with one coordinate: units that no output may see
-    if size >= last:
-        spread = np.ceil(np.arange(1, size + 1) * last / size)  # groups differ by one unit at most
+def hidden_degrees(dim: int, size: int, *, conditional: bool = False) -> Degrees:
+    """Degrees of `size` hidden units: sorted, spread evenly over 1..dim-1, the last one dim-1.
+
+    With a condition they start at 0, or the first coordinate would never hear of it.
+    """
+    first = 0 if conditional else 1
+    last = max(dim - 1, first)  # with one coordinate and no condition: units that no output may see
+    count = last - first + 1
+    if size >= count:  # groups differ by one unit at most
+        spread = first - 1 + np.ceil(np.arange(1, size + 1) * count / size)
     else:  # fewer units than degrees: some are skipped, but not the two ends
-        spread = np.linspace(1, last, size).round() if size > 1 else [last]
+        spread = np.linspace(first, last, size).round() if size > 1 else [last]
     return tuple(int(degree) for degree in spread)
+
+
+@lru_cache(maxsize=256)
+def groups(degrees: Degrees, dim: int) -> tuple[np.ndarray, int]:
+    """Slices of one size, the i-th of which holds all units of degree i: first units, and size.
+
+    Smaller groups share their slice with neighbours. That is harmless: a unit of lower degree comes
+    out as before, and one of higher degree comes again, complete, before anybody may see it.
+    """
+    bounds = np.searchsorted(degrees, np.arange(dim + 1))
+    size = max(1, int(np.diff(bounds).max()))
+    return np.minimum(bounds[:-1], len(degrees) - size).astype(np.int32), size
 
 
 class MaskedMLP(eqx.Module):
@@ -43,6 +66,7 @@ class MaskedMLP(eqx.Module):
     dim: int = eqx.field(static=True)
     num_params: int = eqx.field(static=True)
     activation: Activation = eqx.field(static=True)
+    condition_dim: int = eqx.field(static=True, default=0)
 
     @classmethod
     def create(
@@ -53,7 +77,9 @@ class MaskedMLP(eqx.Module):
         key: Key[Array, ""],
         hidden: tuple[int, ...] = (100, 100),
         activation: Activation = "tanh",
+        first_layer_scale: float = 2.0,
         last_layer_scale: float = 0.01,
+        condition_dim: int = 0,
     ) -> "MaskedMLP":
         """A fresh network whose outputs start close to zero.
 
@@ -63,8 +89,11 @@ class MaskedMLP(eqx.Module):
             key: Spent here, for the weights.
             hidden: Sizes of the hidden layers.
             activation: "tanh" or "relu".
+            first_layer_scale: Factor on the first layer's weights. Above 1, so that hidden units bend
+                over the range of standard coordinates: noise leaves little room to learn to.
             last_layer_scale: Factor on the last layer's weights. Small, so that a bijection that is
                 the identity at zero parameters starts close to it.
+            condition_dim: How many numbers a condition has; 0 for a network without.
 
         Returns:
             The network.
@@ -73,12 +102,13 @@ class MaskedMLP(eqx.Module):
             ValueError: If a size is below 1 or the activation is unknown.
         """
         check.count(dim=dim, num_params=num_params)
+        check.count(at_least=0, condition_dim=condition_dim)
         for size in hidden:
             check.count(hidden=size)
-        check.one_of(tuple(_ACTIVATIONS), activation=activation)
+        check.one_of(tuple(ACTIVATIONS), activation=activation)
         degrees = [
-            tuple(range(1, dim + 1)),
-            *(hidden_degrees(dim, size) for size in hidden),
+            (0,) * condition_dim + tuple(range(1, dim + 1)),
+            *(hidden_degrees(dim, size, conditional=condition_dim > 0) for size in hidden),
             tuple(range(dim)) * num_params,
         ]
         keys = jax.random.split(key, len(degrees) - 1)
@@ -86,13 +116,76 @@ class MaskedMLP(eqx.Module):
             MaskedDense.create(before, after, key=keys[i])
             for i, (before, after) in enumerate(pairwise(degrees))
         ]
-        layers[-1] = eqx.tree_at(
-            lambda m: m.weight, layers[-1], last_layer_scale * layers[-1].weight
-        )
-        return cls(tuple(layers), dim, num_params, activation)
+        for place, scale in ((0, first_layer_scale if hidden else 1.0), (-1, last_layer_scale)):
+            weight = scale * layers[place].weight
+            layers[place] = eqx.tree_at(lambda m: m.weight, layers[place], weight)
+        return cls(tuple(layers), dim, num_params, activation, condition_dim)
 
-    def __call__(self, x: Float[Array, " dim"]) -> Float[Array, "num_params dim"]:
+    def __call__(
+        self, x: Float[Array, " dim"], condition: Condition = None
+    ) -> Float[Array, "num_params dim"]:
         """Parameters for every coordinate: row p holds parameter p of all coordinates."""
+        x = self._with_condition(x, condition)
         for layer in self.layers[:-1]:
-            x = _ACTIVATIONS[self.activation](layer(x))
+            x = ACTIVATIONS[self.activation](layer(x))
         return self.layers[-1](x).reshape(self.num_params, self.dim)
+
+    def nothing_known(self, condition: Condition = None, *, dtype: Any = jnp.float32) -> Known:
+        """Where a pass coordinate by coordinate starts: only the condition is known."""
+        inputs = self._with_condition(jnp.zeros(self.dim, dtype), condition)
+        hidden = (jnp.zeros(len(layer.out_degrees), dtype) for layer in self.layers[:-1])
+        return (inputs.astype(dtype), *hidden)
+
+    def parameters_of(
+        self, i: Int[Array, ""], known: Known
+    ) -> tuple[Float[Array, " num_params"], Known]:
+        """Parameters of coordinate i (from 0), with the units that could be added to those known.
+
+        Reads the layers' weights without calling them, so taps see nothing of it.
+
+        Args:
+            i: Every coordinate before it must have been taken, in order.
+            known: With all coordinates before i, see `with_coordinate`.
+        """
+        values = list(known)
+        for depth, layer in enumerate(self.layers[:-1]):
+            starts, size = groups(layer.out_degrees, self.dim)
+            start = jnp.asarray(starts)[i]
+            rows = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=size)
+            units = ACTIVATIONS[self.activation](_some_rows(layer, rows, values[depth]))
+            values[depth + 1] = jax.lax.dynamic_update_slice_in_dim(
+                values[depth + 1], units, start, axis=0
+            )
+
+        def of_coordinate(a: Array) -> Array:
+            by_coordinate = a.reshape(self.num_params, self.dim, *a.shape[1:])
+            return jax.lax.dynamic_index_in_dim(by_coordinate, i, axis=1, keepdims=False)
+
+        return _some_rows(self.layers[-1], of_coordinate, values[-1]), tuple(values)
+
+    def with_coordinate(self, i: Int[Array, ""], x_i: Float[Array, ""], known: Known) -> Known:
+        """`known` and the value of coordinate i."""
+        return (known[0].at[self.condition_dim + i].set(x_i), *known[1:])
+
+    def _with_condition(self, x: Array, condition: Condition) -> Array:
+        """All inputs; the condition first, because inputs are sorted by degree."""
+        if not self.condition_dim:  # a chain may have blocks with and without use for it
+            return x
+        if condition is None:
+            raise ValueError(
+                f"this network needs a condition of {self.condition_dim} numbers, got none. "
+                "Give condition=..., or build the network with condition_dim=0."
+            )
+        if condition.shape != (self.condition_dim,):
+            raise ValueError(
+                f"condition must be of shape ({self.condition_dim},), as this network was built with "
+                f"condition_dim={self.condition_dim}, got shape {condition.shape}. One example has "
+                "one condition; for batches map over both with jax.vmap."
+            )
+        return jnp.concatenate([condition, x])
+
+
+def _some_rows(layer: MaskedDense, rows: Callable[[Array], Array], x: Array) -> Array:
+    """Some of the outputs of `layer`: those whose rows of an array of all outputs `rows` picks."""
+    y = (rows(layer.weight) * rows(jnp.asarray(layer.mask))) @ x
+    return y if layer.bias is None else y + rows(layer.bias)

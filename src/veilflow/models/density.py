@@ -1,8 +1,9 @@
-"""DP-NF: a private density over rows of numbers, by a masked autoregressive flow.
+"""DP-NF: a private density over rows of numbers, by a normalizing flow.
 
 After Waites and Cummings, "Differentially private normalizing flows for privacy-preserving density
 estimation" (2021), made sound: Poisson sampling, add/remove adjacency, a public divisor, declared
-bounds instead of scaling by the data, a fixed number of steps, and the PLD accountant.
+bounds instead of scaling by the data, a fixed number of steps, and the PLD accountant. What the paper
+reads from the data for free (means, scales, priors) is released first and paid for.
 """
 
 import os
@@ -20,21 +21,26 @@ from veilflow._core.errors import PrivacyError
 from veilflow._core.keys import Secret
 from veilflow.engine import Checkpoint, Flat, Optimizer, TrainingPlan, progress_bar, train
 from veilflow.engine.loop import hardened_slack
-from veilflow.flows import Flow, maf
+from veilflow.flows import Flow, StandardNormal
+from veilflow.models import planner
+from veilflow.models.architecture import Architecture
+from veilflow.models.assembly import Assembly, in_order, join
 from veilflow.models.domain import Ball, Box, Domain
 from veilflow.models.fitted_density import FittedDensityFlow
+from veilflow.models.planner import Recipe
+from veilflow.models.starting import Started, begin, start_coordinates, start_event
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.events import PureDP
+from veilflow.privacy.events import Event, NonPrivate, PureDP
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import count_records
 from veilflow.tabular.io import read_rows
 
-_DEFAULT_RATE = 0.02
-"""Sampling rate where the number of records is not declared."""
 _COUNT_SHARE = 0.02
 """Part of epsilon that each paid count takes."""
+_GRID_SHARE = 0.8
+"""Part of epsilon that a grid takes where private training is asked for on top of it."""
 
 SEED_ASSUMPTION = "the seed was chosen by the user"
 FLOAT_ASSUMPTION = "noise and sums in float32 count as exact"
@@ -51,25 +57,33 @@ class DensityFlow:
         adding or removing one row, by the PLD accountant. Bounds, and the number of records if
         given, count as declared public facts; nothing else is read from the rows without being paid.
 
+    Only the budget and the bounds have to be given. What is left at None or "auto" is set by
+    `models/planner.py`, from public facts alone.
+
     Args:
-        budget: What the whole fit may spend.
+        budget: What the whole fit may spend. An infinite epsilon fits without privacy, for reference.
         bounds: `(low, high)`, numbers or one per column, from knowledge of the domain and not from
             the rows. Rows outside are clamped.
         row_norm: Instead of bounds: the largest Euclidean norm of a row.
         num_records: How many records there are, if that may be known. Otherwise a private count is
             paid for with 2 % of epsilon.
-        steps: Noisy steps.
-        batch_size: Expected records in a step, where `num_records` is declared; None picks one.
+        flow: The flow to train, as `vf.maf(...)`, `vf.nsf(...)` or `vf.realnvp(...)`.
+        base: What the flow starts from: "normal", or "mixture" for a paid one (a grid in up to three
+            dimensions of a box, private EM in more).
+        start: What is released before training: "whitening" (mean and covariance), "columns" (every
+            column made normal, then whitening), "grid" (a density on a grid), "actnorm" (scales and
+            shifts inside the flow), or "none".
+        steps: Noisy steps; 0 where the start shall be all.
+        batch_size: Expected records in a step, where `num_records` is declared.
         sampling_rate: Instead of `batch_size`: the probability that a record enters a step.
         clip_norm: Bound on one record's gradient.
         learning_rate: Of Adam, with cosine decay.
-        blocks: Blocks of the flow.
-        hidden: Sizes of the hidden layers in each block's masked network.
+        weight_decay: Pull of the weights to zero.
         ema_decay: Decay of the parameter average that is returned.
         count_clamped: Also release, for 2 % of epsilon, how many rows lay outside the bounds.
         hardened: Noise from operating-system entropy on an integer grid.
         seed: For repeatable research. The guarantee then says that the seed was chosen. Paid counts
-            stay random: declare `num_records` for runs that repeat exactly.
+            and grids stay random: declare `num_records` for runs that repeat exactly.
 
     Example:
         >>> import numpy as np, veilflow as vf
@@ -82,13 +96,15 @@ class DensityFlow:
     bounds: Any = None
     row_norm: float | None = None
     num_records: int | None = None
-    steps: int = 2000
+    flow: Architecture | None = None
+    base: str = "auto"
+    start: str = "auto"
+    steps: int | None = None
     batch_size: int | None = None
     sampling_rate: float | None = None
-    clip_norm: float = 3.0
-    learning_rate: float = 3e-3
-    blocks: int = 5
-    hidden: tuple[int, ...] = (100, 100)
+    clip_norm: float | None = None
+    learning_rate: float | None = None
+    weight_decay: float | None = None
     ema_decay: float | None = 0.99
     count_clamped: bool = False
     hardened: bool = False
@@ -100,30 +116,43 @@ class DensityFlow:
                 f"budget must be a Budget, got {type(self.budget).__name__}. "
                 "Write budget=vf.Budget(epsilon=1.0, delta=1e-6)."
             )
-        if self.budget.delta == 0:
+        if self.budget.delta == 0 and self.budget.private:
             raise ValueError("delta must be positive: Gaussian noise has no guarantee at delta=0.")
-        self._domain()
-        if not isinstance(self.hidden, list | tuple):
+        if self.flow is not None and not isinstance(self.flow, Architecture):
             raise TypeError(
-                f"hidden must be a tuple of sizes such as (100, 100), got {self.hidden!r}."
+                f"flow must be vf.maf(...), vf.nsf(...) or vf.realnvp(...), got {self.flow!r}."
             )
-        for size in self.hidden:
-            check.count(hidden=size)
-        counts = {name: getattr(self, name) for name in ("steps", "blocks")}
-        for name in ("num_records", "batch_size"):
-            if getattr(self, name) is not None:
-                counts[name] = getattr(self, name)
-        check.count(**counts)
-        for name, value in counts.items():  # NumPy's numbers would not go into a file
-            object.__setattr__(self, name, int(value))
+        domain = self._domain()
+        check.one_of(("auto", "normal", "mixture"), base=self.base)
+        check.one_of(("auto", *planner.STARTS), start=self.start)
+        if self.start == "grid" and not isinstance(domain, Box):
+            raise ValueError("start='grid' needs bounds: a ball has no axes to cut along.")
+        if self.start == "grid" and self.base == "normal":
+            raise ValueError("start='grid' makes the base. Leave base out, or give another start.")
+        if self.start == "columns" and not isinstance(domain, Box):
+            raise ValueError("start='columns' needs bounds for every column. Give bounds.")
+        for name in (
+            "num_records",
+            "batch_size",
+            "steps",
+        ):  # NumPy's numbers would not go into a file
+            value = getattr(self, name)
+            if value is not None:
+                check.count(at_least=0 if name == "steps" else 1, **{name: value})
+                object.__setattr__(self, name, int(value))
         self._rate()
-        check.positive(clip_norm=self.clip_norm, learning_rate=self.learning_rate)
+        for name in ("clip_norm", "learning_rate", "weight_decay", "ema_decay"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, float(value))
+        given = {
+            n: v for n in ("clip_norm", "learning_rate") if (v := getattr(self, n)) is not None
+        }
+        check.positive(**given)
+        if self.weight_decay is not None:
+            check.nonnegative(weight_decay=self.weight_decay)
         if self.ema_decay is not None:
             check.fraction(ema_decay=self.ema_decay)
-            object.__setattr__(self, "ema_decay", float(self.ema_decay))
-        for name in ("clip_norm", "learning_rate"):
-            object.__setattr__(self, name, float(getattr(self, name)))
-        object.__setattr__(self, "hidden", tuple(int(size) for size in self.hidden))
         Secret.from_seed(self.seed)
 
     def fit(
@@ -142,7 +171,7 @@ class DensityFlow:
             progress: Show a progress bar on standard error.
             checkpoint: A file to leave the run's state in. If it is there already, the run it
                 belongs to goes on, with the same secret, noise and counts and without new spending.
-                Keep it secret; it is removed when the fit is done. Not for hardened fits.
+                Keep it secret; it is removed when the fit is done. Not for hardened fits or grids.
             save_as: A file to save the model in before the checkpoint is removed, so that a full
                 disk does not lose what was paid for.
 
@@ -157,7 +186,7 @@ class DensityFlow:
         if self.num_records is not None:
             self.budget.warn_if_weak(self.num_records)
         table = read_rows(rows)
-        domain, columns = self._domain(), table.columns
+        domain = self._domain()
         if 0 in table.values.shape:
             raise ValueError("rows must have at least one record and one column.")
         domain.check_dim(table.values.shape[1])
@@ -165,17 +194,19 @@ class DensityFlow:
 
         # Everything that decides the price is settled here, before a record is looked at and whatever
         # will be released: composition is proved for parameters that do not depend on the data.
-        dim, rate = table.values.shape[1], self._rate()
-        skeleton = eqx.filter_eval_shape(lambda: self._flow(dim, Secret.from_seed(0)))
-        ledger = self._prices(skeleton)
-        noise_multiplier = calibration.noise_multiplier(
-            self.budget, sampling_rate=rate, steps=self.steps, ledger=ledger
-        )
-
-        coordinates = sensitive.map(lambda x: np.float32(domain.encode(domain.clamp(x))))
+        dim = table.values.shape[1]
+        recipe = self.recipe(dim)
+        prices = self._prices(recipe, dim)
         file = None if checkpoint is None else Checkpoint(checkpoint)
         if file is not None:
             file.check_replayable(hardened=self.hardened)
+            if recipe.start == "grid":
+                raise ValueError(
+                    "a fit that starts from a grid keeps no checkpoint: its counts would be drawn and "
+                    "paid for again. Leave checkpoint out; such a fit takes seconds."
+                )
+
+        coordinates = sensitive.map(lambda x: domain.encode(domain.clamp(x)).astype(np.float32))
         saved = None if file is None else file.read()
         if saved is None:
             secret, facts = Secret.from_seed(self.seed), self._facts(sensitive, domain)
@@ -190,50 +221,42 @@ class DensityFlow:
                 )
             secret, facts = saved.secret, saved.context["facts"]
 
-        plan = TrainingPlan(
-            clipping=Flat(self.clip_norm),
-            noise_multiplier=noise_multiplier,
-            sampling_rate=rate,
-            expected_batch_size=rate * facts["num_records"],
-            steps=self.steps,
-            optimizer=Optimizer(learning_rate=self.learning_rate),
-            ema_decay=self.ema_decay,
+        started = begin(
+            recipe,
+            coordinates,
+            border=domain.border,
+            radius=domain.radius(dim),
+            num_records=facts["num_records"],
+            grid_epsilon=prices.grid_epsilon,
+            secret=secret,
             hardened=self.hardened,
         )
-        self.budget.check(ledger, plan.event, purpose="training")
-        with progress_bar(
-            plan,
-            ledger,
-            delta=self.budget.delta,
-            total_epsilon=self.budget.epsilon,
-            show=progress,
-        ) as monitor:
-            trained = train(
-                plan,
-                _loss,
-                self._flow(dim, secret),
-                coordinates,
-                secret=secret,
-                public_loss_fn=_public_loss,
-                checkpoint=file,
-                monitor=monitor,
-            )
-        ledger = ledger.spend(trained.event, purpose="training")
+        ledger, trained, plan = prices.ledger, None, None
+        if recipe.steps:
+            plan = self._plan(recipe, prices, facts)
+            trained = self._train(plan, ledger, started, secret, file, progress)
+            ledger = ledger.spend(plan.event, purpose="training")
         ledger = ledger.assuming(SUM_ASSUMPTION if self.hardened else FLOAT_ASSUMPTION)
         ledger = ledger.assuming(GENERATOR_ASSUMPTION)
         if secret.chosen:
             ledger = ledger.assuming(SEED_ASSUMPTION)
+        assembly = Assembly(
+            dim=dim,
+            architecture=recipe.architecture if trained is not None else None,
+            linear=recipe.start in ("columns", "whitening"),
+            pieces=2**planner.MARGINAL_BITS if recipe.start == "columns" else None,
+            border=domain.border,
+        ).with_base(started.base)
         model = FittedDensityFlow(
-            flow=trained.value,
+            flow=join(started.base, trained, started.maps),
             domain=domain,
-            columns=columns,
+            columns=table.columns,
             ledger=ledger,
             guarantee=ledger.guarantee(delta=self.budget.delta),
             settings={
-                "dim": dim,
-                "blocks": self.blocks,
-                "hidden": list(self.hidden),
-                "plan": plan.to_json(),
+                "assembly": assembly.to_json(),
+                "recipe": recipe.to_json(),
+                "plan": None if plan is None else plan.to_json(),
                 "facts": facts,
             },
         )
@@ -250,6 +273,59 @@ class DensityFlow:
             file.delete()
         return model
 
+    def recipe(self, dim: int) -> Recipe:
+        """What a fit of `dim` columns will do: public, and known before the rows are."""
+        domain = self._domain()
+        domain.check_dim(dim)
+        return planner.plan(
+            dim=dim,
+            box=isinstance(domain, Box),
+            num_records=self.num_records,
+            budget=self.budget,
+            base=self.base,
+            start=self.start,
+            sampling_rate=self._rate(),
+            chosen={
+                "architecture": self.flow,
+                "steps": self.steps,
+                "clip_norm": self.clip_norm,
+                "learning_rate": self.learning_rate,
+                "weight_decay": self.weight_decay,
+            },
+        )
+
+    def _train(
+        self,
+        plan: TrainingPlan,
+        ledger: Ledger,
+        started: Started,
+        secret: Secret,
+        file: Checkpoint | None,
+        progress: bool,
+    ) -> Any:
+        """The trained bijection."""
+        flow = started.flow
+        if not isinstance(started.base, StandardNormal):
+            flow = Flow(started.base, in_order(flow.bijection))
+        with progress_bar(
+            plan,
+            ledger,
+            delta=self.budget.delta,
+            total_epsilon=self.budget.epsilon,
+            show=progress,
+        ) as monitor:
+            trained = train(
+                plan,
+                _loss,
+                flow,
+                started.coordinates,
+                secret=secret,
+                public_loss_fn=_public_loss,
+                checkpoint=file,
+                monitor=monitor,
+            )
+        return trained.value.bijection
+
     def _domain(self) -> Domain:
         if (self.bounds is None) == (self.row_norm is None):
             given = "neither" if self.bounds is None else "both"
@@ -262,58 +338,120 @@ class DensityFlow:
         check.positive(row_norm=self.row_norm)
         return Ball(float(self.row_norm))  # type: ignore[arg-type]
 
-    def _rate(self) -> float:
-        """The sampling rate, from declared facts alone."""
+    def _rate(self) -> float | None:
+        """The sampling rate the user chose, if any; from declared facts alone."""
         if self.sampling_rate is not None:
             if self.batch_size is not None:
                 raise ValueError("give batch_size or sampling_rate, not both.")
             check.rate(sampling_rate=self.sampling_rate)
             return float(self.sampling_rate)
+        if self.batch_size is None:
+            return None
         if self.num_records is None:
-            if self.batch_size is not None:
-                raise ValueError(
-                    f"batch_size={self.batch_size} needs num_records: a rate made from a private "
-                    "count would be private. Declare num_records, or give sampling_rate instead."
-                )
-            return _DEFAULT_RATE
-        batch_size = self.batch_size or max(64, min(1024, self.num_records // 20))
-        return min(1.0, batch_size / self.num_records)
+            raise ValueError(
+                f"batch_size={self.batch_size} needs num_records: a rate made from a private "
+                "count would be private. Declare num_records, or give sampling_rate instead."
+            )
+        return min(1.0, self.batch_size / self.num_records)
 
-    def _prices(self, flow: Flow) -> Ledger:
-        """What will be paid beside training, known before it is released."""
-        ledger, count = Ledger(), PureDP(_COUNT_SHARE * self.budget.epsilon)
+    def _prices(self, recipe: Recipe, dim: int) -> "_Prices":
+        """What will be paid, known before it is released."""
+        ledger = Ledger()
+        count: Event = NonPrivate()
+        if self.budget.private:
+            count = PureDP(_COUNT_SHARE * self.budget.epsilon)
         if self.num_records is None:
             ledger = ledger.spend(count, purpose="number of records")
         if self.count_clamped:
             ledger = ledger.spend(count, purpose="number of rows outside the bounds")
-        if self.hardened:
-            slack = hardened_slack(flow, steps=self.steps, epsilon=self.budget.epsilon)
+        if self.hardened and recipe.start != "grid":
+            flow = eqx.filter_eval_shape(
+                lambda: recipe.architecture.build(dim, key=Secret.from_seed(0).key("weights"))
+            )
+            slack = hardened_slack(
+                flow,
+                steps=recipe.steps,
+                epsilon=self.budget.epsilon,
+                others=start_coordinates(recipe, dim),
+            )
             ledger = ledger.spend(slack, purpose="distance of grid noise from Gaussian")
-        return ledger
+        grid_epsilon = None
+        if recipe.start == "grid":
+            grid_epsilon = self._grid_epsilon(ledger, alone=recipe.steps == 0)
+        event = start_event(recipe, grid_epsilon)
+        if event is not None:
+            ledger = ledger.spend(event, purpose=f"start ({recipe.start})")
+        noise = 0.0
+        if self.budget.private and recipe.steps:
+            noise = calibration.noise_multiplier(
+                self.budget, sampling_rate=recipe.sampling_rate, steps=recipe.steps, ledger=ledger
+            )
+        return _Prices(ledger, noise, grid_epsilon)
+
+    def _grid_epsilon(self, ledger: Ledger, *, alone: bool) -> float:
+        """The price of a grid: all that is left, or a share of the budget if training follows."""
+        if not self.budget.private:
+            return np.inf
+        if not alone:
+            return _GRID_SHARE * self.budget.epsilon
+        return calibration.calibrate(
+            PureDP,
+            self.budget,
+            bracket=(1e-6 * self.budget.epsilon, self.budget.epsilon),
+            increasing=True,
+            ledger=ledger,
+            what="epsilon of the grid",
+        )
+
+    def _plan(self, recipe: Recipe, prices: "_Prices", facts: dict[str, Any]) -> TrainingPlan:
+        plan = TrainingPlan(
+            clipping=Flat(recipe.clip_norm),
+            noise_multiplier=prices.noise_multiplier,
+            sampling_rate=recipe.sampling_rate,
+            expected_batch_size=recipe.sampling_rate * facts["num_records"],
+            steps=recipe.steps,
+            optimizer=Optimizer(
+                learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay
+            ),
+            ema_decay=self.ema_decay,
+            hardened=self.hardened,
+            private=self.budget.private,
+        )
+        if plan.private:
+            self.budget.check(prices.ledger, plan.event, purpose="training")
+        return plan
 
     def _facts(self, rows: Sensitive[Any], domain: Domain) -> dict[str, Any]:
         """Facts about the rows that are needed or asked for: declared, or paid for as `_prices`."""
-        share = _COUNT_SHARE * self.budget.epsilon
         facts: dict[str, Any] = {"num_records": self.num_records, "declared": ["num_records"]}
         if self.num_records is None:
-            count = count_records(rows, epsilon=share)
-            facts = {"num_records": max(1, int(count.value)), "declared": []}
+            facts = {"num_records": max(1, self._count(rows)), "declared": []}
             self.budget.warn_if_weak(facts["num_records"])
         if self.count_clamped:
             outside = rows.map(
                 lambda x: x[domain.outside(x)], description="rows outside the bounds"
             )
-            count = count_records(outside, epsilon=share)
-            facts["clamped_rows"] = max(0, int(count.value))
+            facts["clamped_rows"] = max(0, self._count(outside))
         return facts
 
-    def _flow(self, dim: int, secret: Secret) -> Flow:
-        key = secret.key("weights")
-        return maf(dim, key=key, blocks=self.blocks, hidden=self.hidden)
+    def _count(self, rows: Sensitive[Any]) -> int:
+        if not self.budget.private:
+            return len(rows.open())
+        return int(count_records(rows, epsilon=_COUNT_SHARE * self.budget.epsilon).value)
 
     def _fingerprint(self) -> str:
         # a long array of bounds is shortened in the first part, whole in the second
         return repr((self, self._domain().to_json()))
+
+
+@dataclass(frozen=True)
+class _Prices:
+    """The whole price of a fit, before anything is released."""
+
+    ledger: Ledger
+    """All but the training."""
+    noise_multiplier: float
+    grid_epsilon: float | None
 
 
 def _loss(flow: Flow, row: Float[jax.Array, " dim"], key: Any) -> Float[jax.Array, ""]:

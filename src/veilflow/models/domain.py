@@ -34,6 +34,15 @@ class Domain(ABC):
     def center(self) -> Float[np.ndarray, "#dim"]:
         """The row at flow coordinate zero."""
 
+    @property
+    def border(self) -> float:
+        """Largest flow coordinate of an allowed row."""
+        return _BORDER
+
+    @abstractmethod
+    def radius(self, dim: int) -> float:
+        """Largest length of an allowed row of `dim` numbers, in flow coordinates."""
+
     @abstractmethod
     def clamp(self, rows: Rows) -> Rows:
         """Each row moved to the nearest allowed one (for a ball: shrunk to it)."""
@@ -111,6 +120,9 @@ class Box(Domain):
     def center(self) -> np.ndarray:
         return np.array(self.low) / 2 + np.array(self.high) / 2
 
+    def radius(self, dim: int) -> float:
+        return _BORDER * dim**0.5
+
     def clamp(self, rows: Rows) -> Rows:
         return np.clip(rows, self.low, self.high)
 
@@ -136,6 +148,9 @@ class Ball(Domain):
     @property
     def center(self) -> np.ndarray:
         return np.zeros(1)
+
+    def radius(self, dim: int) -> float:
+        return _BORDER
 
     def clamp(self, rows: Rows) -> Rows:
         rows = np.nan_to_num(rows)  # infinities become the largest numbers there are

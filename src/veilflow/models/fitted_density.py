@@ -1,8 +1,8 @@
 """A fitted density flow: samples, log-densities, and the guarantee they carry."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import equinox as eqx
@@ -11,23 +11,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from veilflow._core import check
 from veilflow._core.keys import Secret
-from veilflow.flows import Flow, maf
+from veilflow.flows import Flow
 from veilflow.models import artifact as artifacts
 from veilflow.models import domain as domains
+from veilflow.models.assembly import Assembly
 from veilflow.models.domain import Domain
+from veilflow.models.sampling import AbstractSampler, blocks
 from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.ledger import Ledger
 from veilflow.tabular.io import read_rows
 
-_MOST_BLOCKS = 1000
 _CHUNK = 4096
 """Rows handled at once, by one compiled program."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FittedDensityFlow:
+class FittedDensityFlow(AbstractSampler):
     """A released density. All of its methods are post-processing: they cost nothing.
 
     Attributes:
@@ -50,23 +50,8 @@ class FittedDensityFlow:
         """Numbers in a row."""
         return self.flow.dim
 
-    def sample(self, num_rows: int, *, seed: int | None = None) -> Float[np.ndarray, "rows dim"]:
-        """Synthetic rows within the declared bounds.
-
-        Args:
-            num_rows: How many.
-            seed: For the same rows each time. Never the seed of a fit: who knows that one can
-                take the noise away.
-        """
-        check.count(num_rows=num_rows, at_least=0)
-        key = Secret.from_seed(seed).key("sample")
-        rows = np.empty((num_rows, self.dim))
-        for start in range(0, num_rows, _CHUNK):
-            keys = jax.random.split(jax.random.fold_in(key, start), _CHUNK)
-            part = rows[start : start + _CHUNK]
-            part[:] = np.asarray(_sample(self.flow, keys))[: len(part)]
-        # a flow reaches everywhere: rows beyond the border go to it, as those of the data did
-        return self.domain.clamp(self.domain.decode(np.nan_to_num(rows)))
+    def _blocks(self, num_rows: int, secret: Secret) -> Iterator[Float[np.ndarray, "rows dim"]]:
+        return blocks(self.flow, self.domain, num_rows, secret)
 
     def log_prob(self, rows: Any) -> Float[np.ndarray, " rows"]:
         """The natural logarithm of the density at each row, in the units of the data.
@@ -114,17 +99,13 @@ class FittedDensityFlow:
     def from_artifact(cls, artifact: artifacts.Artifact) -> "FittedDensityFlow":
         """The model that `to_artifact` described."""
         settings, columns = artifact.manifest, artifact.schema["columns"]
-        dim, blocks, hidden = settings["dim"], settings["blocks"], tuple(settings["hidden"])
-        for size in (dim, blocks, *hidden):
-            check.count(size=size)
+        assembly = Assembly.from_json(settings["assembly"])
         # before anything is built: a file cannot ask for more work than it has numbers
-        sizes = (dim, *hidden, 2 * dim)
-        numbers = blocks * sum(after * (before + 1) for before, after in pairwise(sizes))
-        if numbers != sum(x.size for x in artifact.arrays.values()) or blocks > _MOST_BLOCKS:
+        if assembly.num_numbers != sum(x.size for x in artifact.arrays.values()):
             raise ValueError("there are not as many numbers as the settings ask for.")
-        make = lambda key: maf(dim, key=key, blocks=blocks, hidden=hidden)  # noqa: E731
+        dim = assembly.dim
         # shapes only: the arrays in the file say how much memory is needed, not its settings
-        skeleton = eqx.filter_eval_shape(make, jax.random.key(0))
+        skeleton = assembly.skeleton()
         leaves, treedef = jax.tree.flatten(skeleton)
         arrays = [artifact.arrays[f"flow{i}"] for i in range(len(leaves))]
         for have, want in zip(arrays, leaves, strict=True):
@@ -148,11 +129,6 @@ class FittedDensityFlow:
     def __repr__(self) -> str:
         names = self.dim if self.columns is None else ", ".join(self.columns)
         return f"FittedDensityFlow(columns: {names}; {self.guarantee})"
-
-
-@eqx.filter_jit
-def _sample(flow: Flow, keys: jax.Array) -> jax.Array:
-    return jax.vmap(flow.sample)(keys)
 
 
 @eqx.filter_jit

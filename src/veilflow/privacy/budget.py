@@ -1,5 +1,6 @@
 """The budget: what may be spent, checked before a record is touched."""
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,17 +16,26 @@ _ROUNDING = 1 + 1e-9
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that may be spent: `epsilon` at `delta`. A delta of 0 admits pure releases only."""
+    """The most that may be spent: `epsilon` at `delta`. A delta of 0 admits pure releases only.
+
+    An infinite epsilon asks for no privacy at all: models then add no noise, and say so.
+    """
 
     epsilon: float
     delta: float
 
     def __post_init__(self) -> None:
-        check.positive(epsilon=self.epsilon, hint="Nothing can be released for free.")
+        if self.epsilon != math.inf:
+            check.positive(epsilon=self.epsilon, hint="Nothing can be released for free.")
         if isinstance(self.delta, bool) or self.delta != 0:
             check.fraction(delta=self.delta, hint="Use 0 only where every release is pure.")
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
+
+    @property
+    def private(self) -> bool:
+        """Whether there is anything to keep to."""
+        return self.epsilon != math.inf
 
     def admits(self, ledger: Ledger, *, accountant: str = "pld") -> bool:
         """Whether all of `ledger` fits."""

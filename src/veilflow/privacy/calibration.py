@@ -187,7 +187,7 @@ def _noise_multiplier(
     budget: Budget, sampling_rate: float, steps: int, ledger: Ledger, accountant: str
 ) -> float:
     # The central limit gives a start; nothing but the number of accountant calls hangs on it.
-    mu = _mu(budget)
+    mu = gaussian_mu(budget)
     guess = math.log1p(min(mu / sampling_rate, 1e100) ** 2 / steps) ** -0.5
     return calibrate(
         lambda noise: training_event(sampling_rate, noise, steps),
@@ -238,7 +238,7 @@ def _steps(
         increasing=True,
         ledger=ledger,
         accountant=accountant,
-        guess=_mu(budget) ** 2 / variance,
+        guess=gaussian_mu(budget) ** 2 / variance,
         integer=True,
         what="steps",
     )
@@ -282,7 +282,7 @@ def _sampling_rate(
         increasing=True,
         ledger=ledger,
         accountant=accountant,
-        guess=_mu(budget) / spread,
+        guess=gaussian_mu(budget) / spread,
         what="sampling_rate",
     )
 
@@ -334,8 +334,8 @@ def _rounded(value: float, *, up: bool) -> str:
 
 
 @lru_cache(maxsize=512)
-def _mu(budget: Budget) -> float:
-    """The mu of a Gaussian that would spend the whole budget, roughly."""
+def gaussian_mu(budget: Budget) -> float:
+    """The mu of one Gaussian mechanism that spends the whole budget, for rules of thumb."""
     target = math.log(max(budget.delta, 1e-300))
     low, high = 1e-9, 1e6
     for _ in range(60):

@@ -13,20 +13,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from veilflow._core.store import atomic_path
-from veilflow.tabular.text import read_csv, write_csv
+from veilflow.tabular.stream import check_names, file_format, write_chunks
+from veilflow.tabular.text import read_csv
 
-_SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".npz": "npz",
-    ".npy": "npy",
-}
+_CHUNK = 65_536
+"""Rows turned into text, or into a part of a binary file, at a time."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +41,7 @@ class Rows:
 
     def select(self, columns: Sequence[str]) -> "Rows":
         """Only these columns, in this order; rows without names must have exactly as many."""
-        _check_names(columns)
+        check_names(columns)
         if self.columns is None:
             return Rows(self.values, tuple(columns))
         _check_present(columns, self.columns)
@@ -83,7 +74,7 @@ def read_rows(source: Any, *, columns: Sequence[str] | None = None) -> Rows:
     if isinstance(source, Rows):
         return source if columns is None else source.select(columns)
     if columns is not None:
-        _check_names(columns)
+        check_names(columns)
     if isinstance(source, str | os.PathLike):
         return _read_file(Path(source), columns)
     frame = _as_frame(source)
@@ -115,41 +106,10 @@ def write_rows(
         rows = Rows(_two_dimensional(rows))
     if columns is not None:
         rows = Rows(rows.values, tuple(columns))
-    kind = file_format(Path(path))
-    names = rows.columns or tuple(f"x{i + 1}" for i in range(rows.values.shape[1]))
-    _check_names(names)
-    with atomic_path(path, mode=mode) as temporary:
-        if kind == "csv":
-            delimiter = "\t" if Path(path).suffix.lower() == ".tsv" else ","
-            write_csv(temporary, rows.values, names, delimiter=delimiter)
-        elif kind == "npz":
-            arrays: dict[str, Any] = {"values": rows.values}
-            if rows.columns is not None:
-                arrays["columns"] = np.array(rows.columns)
-            with open(temporary, "wb") as file:
-                np.savez(file, **arrays)
-        elif kind == "npy":
-            with open(temporary, "wb") as file:
-                np.save(file, rows.values)
-        else:
-            import pyarrow as pa
-            from pyarrow import feather, parquet
-
-            table = pa.table(dict(zip(names, rows.values.T, strict=True)))
-            write = parquet.write_table if kind == "parquet" else feather.write_feather
-            write(table, str(temporary))
-
-
-def file_format(path: str | os.PathLike[str]) -> str:
-    """The format that a file's suffix names: csv, parquet, arrow, npz or npy."""
-    path = Path(path)
-    kind = _SUFFIXES.get(path.suffix.lower())
-    if kind is None:
-        raise ValueError(
-            f"the suffix of {path.name} must be one of {', '.join(_SUFFIXES)}, got "
-            f"{path.suffix or 'none'!r}."
-        )
-    return kind
+    values = rows.values
+    chunks = (values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK))
+    num_rows, dim = values.shape
+    write_chunks(chunks, path, num_rows=num_rows, dim=dim, columns=rows.columns, mode=mode)
 
 
 def _read_file(path: Path, columns: Sequence[str] | None) -> Rows:
@@ -227,7 +187,7 @@ def _as_frame(source: Any) -> Any:
 
 def _from_frame(frame: Any, columns: Sequence[str] | None) -> Rows:
     names = tuple(str(name) for name in frame.columns)
-    _check_names(names)
+    check_names(names)
     if columns is not None:
         _check_present(columns, names)
     wanted = names if columns is None else tuple(columns)
@@ -296,20 +256,6 @@ def _missing(column: str) -> str:
         f"column {column} has missing cells. Fill them by a public rule, or drop the column; they "
         "are not guessed from the data."
     )
-
-
-def _check_names(names: Sequence[str]) -> None:
-    if isinstance(names, str):
-        raise TypeError("columns must be a list of names, got one string.")
-    if len(names) == 0:
-        raise ValueError("there must be at least one column.")
-    seen: set[str] = set()
-    for place, name in enumerate(names):
-        if not name:
-            raise ValueError(f"column {place + 1} of {len(names)} has no name. Give it one.")
-        if name in seen:
-            raise ValueError(f"the column name {name!r} occurs twice. Rename one of them.")
-        seen.add(name)
 
 
 def _check_present(columns: Sequence[str], names: Sequence[str]) -> None:

@@ -1,18 +1,17 @@
 """Comma-separated text, as people really have it: read without guessing, written without loss."""
 
+import contextlib
 import csv
 import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow.csv import CSVWriter
 
-_BLOCK = 65_536  # rows turned into text at a time
 _DELIMITERS = ",;\t"
 _MISSING = ["", "na", "n/a", "nan", "null", "none", "?"]
 
@@ -63,20 +62,17 @@ def read_csv(path: Path) -> "tuple[pa.Table, bool]":
     return pa.table([_tidied(column) for column in columns], names=names), named
 
 
-def write_csv(path: Path, values: np.ndarray, names: Sequence[str], *, delimiter: str) -> None:
-    """Write a header and the rows, each number with the fewest digits that read back the same."""
-    import pyarrow as pa
+@contextlib.contextmanager
+def csv_writer(path: Path, schema: "pa.Schema", *, delimiter: str) -> "Iterator[CSVWriter]":
+    """What writes batches of rows below a header, in the fewest digits that read back the same."""
     from pyarrow import csv as arrow_csv
 
-    schema = pa.schema([(name, pa.float64()) for name in names])
     options = arrow_csv.WriteOptions(include_header=False, delimiter=delimiter)
     with open(path, "wb") as file:
-        header = [_quoted(name, delimiter) for name in names]
+        header = [_quoted(name, delimiter) for name in schema.names]
         file.write((delimiter.join(header) + "\n").encode("utf-8"))
         with arrow_csv.CSVWriter(file, schema, write_options=options) as writer:
-            for start in range(0, len(values), _BLOCK):
-                block = np.ascontiguousarray(values[start : start + _BLOCK].T)
-                writer.write_batch(pa.record_batch(list(block), schema=schema))
+            yield writer
 
 
 def _first_line(path: Path) -> tuple[list[str], str]:

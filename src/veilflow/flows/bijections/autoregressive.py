@@ -1,11 +1,18 @@
-"""The autoregressive map: density in one pass, sampling coordinate by coordinate."""
+"""The autoregressive map: density and sampling in one pass of the network each.
+
+Sampling goes coordinate by coordinate, but each step computes only the units that the coordinate
+before it made computable (see `conditioner`). One loop over the coordinates, so that the time to
+compile does not grow with them.
+"""
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from veilflow.flows.bijection import AbstractBijection, Condition, refuse_taps
-from veilflow.flows.conditioner import MaskedMLP
+from veilflow.flows.conditioner import Known, MaskedMLP
 from veilflow.flows.scalar_map import AbstractScalarMap
 
 
@@ -31,21 +38,24 @@ class Autoregressive(AbstractBijection):
     def forward_and_log_det(
         self, z: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
-        """Base to data, one pass of the network for each coordinate."""
+        """Base to data, coordinate by coordinate; the work of one pass of the network."""
         refuse_taps(self)
+        network = self.conditioner
 
-        def one_coordinate(x: Array, i: Array) -> tuple[Array, Array]:
-            params = self.conditioner(x)
-            # only coordinate i: the later ones are not right yet, and could be infinite
-            x_i, log_det = self.scalar_map.forward_and_log_det(z[i], params[:, i])
-            return x.at[i].set(x_i), log_det
+        def one_coordinate(known: Known, step: tuple[Array, Array]) -> tuple[Known, Any]:
+            i, z_i = step
+            params, known = network.parameters_of(i, known)
+            x_i, log_det = self.scalar_map.forward_and_log_det(z_i, params)
+            return network.with_coordinate(i, x_i, known), (x_i, log_det)
 
-        x, log_det = jax.lax.scan(one_coordinate, jnp.zeros_like(z), jnp.arange(self.dim))
+        dtype = jnp.result_type(z, *jax.tree.leaves(network))
+        start = network.nothing_known(condition, dtype=dtype)
+        _, (x, log_det) = jax.lax.scan(one_coordinate, start, (jnp.arange(self.dim), z))
         return x, jnp.sum(log_det)
 
     def inverse_and_private_log_det(
         self, x: Float[Array, " dim"], condition: Condition = None
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """Data to base, one pass of the network."""
-        z, log_det = self.scalar_map.inverse_and_log_det(x, self.conditioner(x))
+        z, log_det = self.scalar_map.inverse_and_log_det(x, self.conditioner(x, condition))
         return z, jnp.sum(log_det)

@@ -1,0 +1,22 @@
+"""The published systems, measured again: the paper's numbers beside ours, under a sound guarantee.
+
+`veilflow reproduce dp-nf` (or `python -m reproductions dp-nf`) runs one in a checkout and leaves its
+records, figures and page; with `--check` it tells which records miss what they must reach.
+"""
+
+from importlib import import_module
+from types import ModuleType
+
+SYSTEMS = {"dp-nf": "reproductions.dp_nf"}
+"""The module of each system; it has a function `reproduce` and a function `write_page`."""
+
+
+def get(system: str) -> ModuleType:
+    """The module of a system.
+
+    Raises:
+        ValueError: There is none of that name; the message lists those there are.
+    """
+    if system not in SYSTEMS:
+        raise ValueError(f"system must be one of {', '.join(SYSTEMS)}, got {system!r}.")
+    return import_module(SYSTEMS[system])

@@ -1,0 +1,185 @@
+"""Tables 1, 2, 4 and 5: which runs they need, and the records the finished ones make."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterator
+
+from benchmarks.provenance import Better
+
+from reproductions.cache import Run
+from reproductions.dp_nf import accounting, data, paper
+from reproductions.dp_nf.runs import Task
+from reproductions.records import Record
+from veilflow.privacy.ledger import Ledger
+
+Find = Callable[[Task], Run | None]
+"""From a task to its finished run, if it is."""
+
+TIMED = {"cpu": ("one split, the slowest", 240.0), "gpu": ("all splits together", 600.0)}
+"""Seconds that Life Science at epsilon 1 may take, by kind of device."""
+
+
+def tasks(blocks: tuple[paper.Block, ...], splits: int) -> list[Task]:
+    """The runs that some blocks need, on the first so many splits."""
+    return [
+        Task(data=block.data, method=method, epsilon=epsilon, split=split)
+        for block in blocks
+        for _, method, epsilon in _cells(block)
+        for split in range(1, splits + 1)
+    ]
+
+
+def _cells(block: paper.Block) -> Iterator[tuple[paper.Row, str, float]]:
+    """Row, method and epsilon of every cell we fill, the references without privacy last."""
+    for row in block.rows:
+        if row.method is not None:
+            yield from ((row, row.method, epsilon) for epsilon in block.epsilons)
+    for name, method in block.references.items():
+        yield paper.Row(name=name, method=method, sampling=""), method, math.inf
+
+
+def records(find: Find, splits: int) -> list[Record]:
+    """A record for every cell of the tables of which a run is finished, and those of time."""
+    found: list[Record] = []
+    for block in paper.BLOCKS:
+        for row, method, epsilon in _cells(block):
+            runs = _finished(find, block.data, method, epsilon, splits)
+            if runs:
+                found.append(_record(block, row, epsilon, runs))
+                found += _downstream(block, row, epsilon, runs)
+    timed = _finished(find, "lifesci", "flow", 1.0, splits)
+    return found + ([_time(timed)] if timed else [])
+
+
+def unmeasured(known: list[Record]) -> list[Record]:
+    """A record without a number for each cell that must reach something and has no record yet."""
+    keys = {record.key for record in known}
+    found = [
+        _record(block, row, epsilon, [])
+        for block in paper.BLOCKS
+        for row, _, epsilon in _cells(block)
+        if epsilon in row.must
+    ]
+    return [record for record in found if record.key not in keys]
+
+
+def _finished(find: Find, name: str, method: str, epsilon: float, splits: int) -> list[Run]:
+    each = range(1, splits + 1)
+    runs = [find(Task(data=name, method=method, epsilon=epsilon, split=i)) for i in each]
+    return [run for run in runs if run is not None]
+
+
+def _record(block: paper.Block, row: paper.Row, epsilon: float, runs: list[Run]) -> Record:
+    facts = data.FACTS[block.data]
+    means = [run.result["log_likelihood"]["mean"] for run in runs]
+    impossible = sum(run.result["log_likelihood"]["num_impossible"] for run in runs)
+    private = epsilon != math.inf
+    printed, who = block.best(row, epsilon) if private else (None, "")
+    ledger = Ledger.from_json(runs[0].result["ledger"]) if runs else Ledger()
+    known = block.data == "lifesci" and row.method == "flow" and private
+    notes = [row.note] if row.note else []
+    if not runs:
+        notes.append("not run yet")
+    if impossible:
+        notes.append(f"{impossible} test rows have density zero, so the mean is minus infinity")
+    return Record(
+        table=str(block.table),
+        row=row.name,
+        column=column(block.data, epsilon),
+        metric=block.metric,
+        paper=printed,
+        ours=block.sign * statistics.fmean(means) if means and None not in means else None,
+        spread=_spread(means) if None not in means else None,
+        must=row.must.get(epsilon),
+        better=block.better,
+        **_provenance(runs),
+        delta=facts.delta,
+        sampling=accounting.sampling(ledger),
+        paper_accountant=who,
+        paper_sampling=row.sampling if printed is not None else "",
+        true_epsilon_of_paper=_rounded(
+            accounting.true_epsilon(who, epsilon, delta=facts.delta) if known else None
+        ),
+        claims={
+            label: round(claim, 4)
+            for label, claim in accounting.claims(ledger, delta=facts.delta).items()
+            if claim != math.inf
+        },
+        note="; ".join(notes),
+    )
+
+
+def _downstream(
+    block: paper.Block, row: paper.Row, epsilon: float, runs: list[Run]
+) -> Iterator[Record]:
+    """What Figures 2 and 5 show, where it was measured."""
+    if "regression" not in runs[0].result:
+        return
+    errors = [run.result["regression"]["synthetic"] for run in runs]
+    areas = [run.result["auroc"] for run in runs]
+    taken: tuple[tuple[str, str, Better, list[float], int], ...] = (
+        ("figure 2", "k-NN mean squared error", "lower", errors, 5),
+        ("figure 5", "AUROC of anomalies", "higher", areas, 3),
+    )
+    for table, metric, better, values, digits in taken:
+        yield Record(
+            table=table,
+            row=row.name,
+            column=column(block.data, epsilon),
+            metric=metric,
+            paper=None,
+            ours=statistics.fmean(values),
+            spread=_spread(values),
+            must=None,
+            better=better,
+            **_provenance(runs),
+            delta=data.FACTS[block.data].delta,
+            digits=digits,
+        )
+
+
+def _time(runs: list[Run]) -> Record:
+    device = "gpu" if "NVIDIA" in runs[0].device else "cpu"
+    what, must = TIMED[device]
+    seconds = [run.seconds for run in runs]
+    whole = device == "cpu" or len(runs) == data.SPLITS
+    return Record(
+        table="time",
+        row="DP-NF",
+        column=f"{column('lifesci', 1.0)}, {what}",
+        metric=f"seconds on a {device.upper()}, from fit to test log-likelihood",
+        paper=None,
+        ours=sum(seconds) if device == "gpu" else max(seconds),
+        spread=None,
+        must=must if whole else None,
+        better="lower",
+        **_provenance(runs),
+        delta=data.FACTS["lifesci"].delta,
+    )
+
+
+def column(name: str, epsilon: float) -> str:
+    """How a record names its column."""
+    return f"{data.FACTS[name].title}, {epsilon:g}"
+
+
+def _provenance(runs: list[Run]) -> dict:
+    """What every record says about the runs behind it."""
+    guarantees = [run.result["guarantee"] for run in runs]
+    seconds = [run.seconds for run in runs]
+    return {
+        "epsilon": max((float(guarantee["epsilon"]) for guarantee in guarantees), default=None),
+        "accountant": " and ".join(sorted({guarantee["accountant"] for guarantee in guarantees})),
+        "splits": len(runs),
+        "seconds": round(statistics.fmean(seconds), 1) if seconds else None,
+        "device": " and ".join(sorted({run.device for run in runs})),
+        "commit": " and ".join(sorted({run.commit for run in runs})),
+    }
+
+
+def _spread(values: list[float]) -> float | None:
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

@@ -1,0 +1,115 @@
+"""`veilflow reproduce`: a paper's tables and figures again, in a checkout of the repository."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from veilflow.cli.output import AsJson, emit, guarded, note
+
+_PACKAGE = "reproductions"
+
+
+@guarded
+def reproduce(
+    system: Annotated[str, typer.Argument(help="Which system, such as dp-nf.")],
+    splits: Annotated[int, typer.Option(help="On how many of the splits; 1 for a look.")] = 10,
+    table: Annotated[
+        list[int] | None, typer.Option(help="Only this table of the paper; may be repeated.")
+    ] = None,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Draw the figures, and only them without --table.")
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Only runs of DATA, DATA/EPSILON or DATA/EPSILON/METHOD; repeatable."),
+    ] = None,
+    paper_accounting: Annotated[
+        bool,
+        typer.Option(
+            "--paper-accounting",
+            help="Also print what the paper's accountants would claim for our runs.",
+        ),
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run nothing: print records that miss; exit 1 if any.")
+    ] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Run nothing: write the documentation page again.")
+    ] = False,
+    any_code: Annotated[
+        bool, typer.Option("--any-code", help="Take finished runs of other versions of the code.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for runs, records and figures.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a paper's experiments under a sound guarantee; the paper's numbers beside ours.
+
+    Needs a checkout of the repository and, for real data, the folder VEILFLOW_DATA. Finished runs
+    are kept and not done again, so an interrupted command goes on where it was.
+    """
+    package = _package()
+    module = package.get(system)
+    files = import_module(f"{_PACKAGE}.records")
+    folder = out or files.FOLDER / system
+    if check or page:
+        failures, records = [], files.read(folder / "results.json")
+        if not records:
+            raise FileNotFoundError(f"no results yet: run veilflow reproduce {system} first.")
+        if page:
+            module.write_page(folder)
+        shown = [record for record in records if record.misses] if check else records
+    else:
+        outcome = module.reproduce(
+            splits=splits,
+            table=table or (),
+            figure=figures,
+            only=only or (),
+            out=out,
+            any_code=any_code,
+            say=note,
+        )
+        failures, records, shown = outcome.failures, outcome.records, outcome.made
+    missing = [record for record in records if record.misses]
+    result: dict[str, Any] = {
+        "system": system,
+        "records": [vars(record) for record in shown],
+        "missing": [" / ".join(record.key) for record in missing],
+        "failures": failures,
+    }
+    if as_json:
+        emit(result, "", as_json=True)
+    else:
+        _show(files, system, shown, check=check, paper_accounting=paper_accounting)
+    if failures or (check and missing):
+        raise typer.Exit(1)
+
+
+def _show(
+    files: Any, system: str, shown: list[Any], *, check: bool, paper_accounting: bool
+) -> None:
+    if shown:
+        files.show(system, shown)
+    else:
+        typer.echo("no record misses what it must reach" if check else "nothing was measured")
+    if not paper_accounting:
+        return
+    for record in shown:
+        for label, epsilon in record.claims.items():
+            where = f"table {record.table}, {record.row}, {record.column}"
+            typer.echo(f"{where}: epsilon {epsilon:.4g} by {label}")
+
+
+def _package() -> Any:
+    """The package of reproductions beside the sources of this one, or in the current folder."""
+    for folder in (Path(__file__).resolve().parents[3], Path.cwd()):
+        if (folder / _PACKAGE / "__init__.py").is_file():
+            if str(folder) not in sys.path:
+                sys.path.insert(0, str(folder))
+            return import_module(_PACKAGE)
+    raise FileNotFoundError(
+        "the reproductions are not part of an installed veilflow. Run this command in a checkout of "
+        "its repository, or install that checkout with pip install -e ."
+    )

@@ -1,0 +1,94 @@
+"""A mixture of normals with full covariances."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from veilflow._core import check
+from veilflow.flows._covariance import cholesky
+from veilflow.flows.base import AbstractBase
+from veilflow.nn.frozen import AbstractFrozen
+from veilflow.nn.outer import contract
+
+
+class GaussianMixture(AbstractBase, AbstractFrozen):
+    """K normals, one of which is drawn by its weight. Released or declared values, never trained.
+
+    The values are array leaves, so that mixtures of one shape share compiled code; that it is frozen
+    keeps the engine from training them. Build it with `create`: the factors belong together.
+    """
+
+    dim: int = eqx.field(static=True)
+    log_weights: Float[Array, " K"]
+    means: Float[Array, "K dim"]
+    factors: Float[Array, "K dim dim"]
+    """Lower Cholesky factors of the covariances."""
+    inverse_factors: Float[Array, "K dim dim"]
+    """Their inverses: a density is then products only, no solve."""
+
+    @classmethod
+    def create(cls, weights: Any, means: Any, covariances: Any) -> "GaussianMixture":
+        """Check the values and factor the covariances, in float64 on the host.
+
+        Args:
+            weights: K positive numbers that sum to 1.
+            means: K means of `dim` numbers.
+            covariances: K symmetric positive definite matrices.
+
+        Returns:
+            The mixture.
+
+        Raises:
+            ValueError: If shapes differ, a value does not fit float32 or is not what it must be.
+        """
+        weights, means = np.asarray(weights, np.float64), np.asarray(means, np.float64)
+        shape = np.shape(covariances)
+        if weights.ndim != 1 or means.ndim != 2 or shape != (*means.shape, means.shape[-1]):
+            raise ValueError(
+                "weights, means and covariances must have shapes (K,), (K, dim) and (K, dim, dim), "
+                f"got {weights.shape}, {means.shape} and {shape}."
+            )
+        if weights.shape != means.shape[:1]:
+            raise ValueError(f"got {len(weights)} weights for {len(means)} means. Give one each.")
+        check.count(components=len(weights), dim=means.shape[1])
+        if not np.all(weights > 0):
+            raise ValueError(
+                f"weights must be positive, got {weights.min()}. Drop components without weight."
+            )
+        if not abs(weights.sum() - 1) <= 1e-6:
+            raise ValueError(f"weights must sum to 1, got {weights.sum()}. Divide by the sum.")
+        factors = cholesky(covariances, name="every covariance")
+        inverses = np.tril(np.linalg.inv(factors))
+        for values in (means, factors, inverses):
+            if not np.all(np.abs(values) <= np.finfo(np.float32).max):
+                raise ValueError(
+                    "means, covariances and their inverses must be finite and fit float32. "
+                    "Use other units."
+                )
+        log_weights = np.log(weights / weights.sum())
+        arrays = (jnp.asarray(values) for values in (log_weights, means, factors, inverses))
+        return cls(means.shape[1], *arrays)
+
+    def log_prob(self, z: Float[Array, " dim"]) -> Float[Array, ""]:
+        """The natural log of the density at one example."""
+        # One matrix for all components, so that a batch is one product; means are taken out after it,
+        # which costs no digit that rounding the example has not cost already.
+        flat = self.inverse_factors.reshape(-1, self.dim)
+        means = contract("kij,kj->ki", self.inverse_factors, self.means)
+        white = contract("ij,j->i", flat, z).reshape(means.shape) - means
+        diagonals = jnp.diagonal(self.inverse_factors, axis1=-2, axis2=-1)
+        log_volumes = jnp.sum(jnp.log(diagonals), axis=-1)
+        exponents = -0.5 * jnp.sum(jnp.square(white), axis=-1) + log_volumes + self.log_weights
+        return jax.nn.logsumexp(exponents) - 0.5 * self.dim * math.log(2 * math.pi)
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, " dim"]:
+        """One example; the key is spent."""
+        component_key, normal_key = jax.random.split(key)
+        k = jax.random.categorical(component_key, self.log_weights)  # takes logs, not weights
+        z = jax.random.normal(normal_key, (self.dim,))
+        return self.means[k] + contract("ij,j->i", self.factors[k], z)

@@ -1,0 +1,94 @@
+"""A plain network of dense layers, with room for a condition beside its input."""
+
+from itertools import pairwise
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from veilflow._core import check
+from veilflow.flows.bijection import Condition
+from veilflow.nn.dense import Dense
+
+Activation = Literal["tanh", "relu"]
+ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+
+
+class MLP(eqx.Module):
+    """A network from `in_size` numbers, and a condition if it has one, to `out_size` numbers."""
+
+    layers: tuple[Dense, ...]
+    activation: Activation = eqx.field(static=True)
+    condition_dim: int = eqx.field(static=True, default=0)
+
+    @classmethod
+    def create(
+        cls,
+        in_size: int,
+        out_size: int,
+        *,
+        key: Key[Array, ""],
+        hidden: tuple[int, ...] = (100, 100),
+        activation: Activation = "tanh",
+        last_layer_scale: float = 0.01,
+        condition_dim: int = 0,
+    ) -> "MLP":
+        """A fresh network whose outputs start close to zero.
+
+        Args:
+            in_size: How many numbers go in; 0 for outputs that only the condition moves.
+            out_size: How many numbers come out.
+            key: Spent here, for the weights.
+            hidden: Sizes of the hidden layers.
+            activation: "tanh" or "relu".
+            last_layer_scale: Factor on the last layer's weights. Small, so that a bijection that is
+                the identity at zero parameters starts close to it.
+            condition_dim: How many numbers a condition has; 0 for a network without.
+
+        Returns:
+            The network.
+
+        Raises:
+            ValueError: If a size is out of range or the activation is unknown.
+        """
+        check.count(at_least=0, in_size=in_size, condition_dim=condition_dim)
+        check.count(out_size=out_size)
+        for size in hidden:
+            check.count(hidden=size)
+        check.one_of(tuple(ACTIVATIONS), activation=activation)
+        sizes = (in_size + condition_dim, *hidden, out_size)
+        keys = jax.random.split(key, len(sizes) - 1)
+        layers = [Dense.create(*pair, key=keys[i]) for i, pair in enumerate(pairwise(sizes))]
+        layers[-1] = eqx.tree_at(
+            lambda m: m.weight, layers[-1], last_layer_scale * layers[-1].weight
+        )
+        return cls(tuple(layers), activation, condition_dim)
+
+    @property
+    def in_size(self) -> int:
+        """How many numbers go in, without the condition."""
+        return self.layers[0].weight.shape[-1] - self.condition_dim
+
+    @property
+    def out_size(self) -> int:
+        """How many numbers come out."""
+        return self.layers[-1].weight.shape[-2]
+
+    def __call__(
+        self, x: Float[Array, " in_size"], condition: Condition = None
+    ) -> Float[Array, " out_size"]:
+        """The outputs for one example; a condition that nobody asked for is left alone."""
+        if self.condition_dim:
+            if condition is None or condition.shape != (self.condition_dim,):
+                given = "none" if condition is None else f"shape {condition.shape}"
+                raise ValueError(
+                    f"condition must have shape ({self.condition_dim},), as this network was built "
+                    f"with condition_dim={self.condition_dim}, got {given}. One example has one "
+                    "condition; for batches map over both with jax.vmap."
+                )
+            x = jnp.concatenate([condition, x])
+        for layer in self.layers[:-1]:
+            x = ACTIVATIONS[self.activation](layer(x))
+        return self.layers[-1](x)

@@ -1,0 +1,148 @@
+"""How a fitted density is put together, as plain sizes: enough to rebuild its shape from a file."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from veilflow._core import check
+from veilflow.flows import (
+    AbstractBase,
+    AbstractBijection,
+    Affine,
+    Blend,
+    Chain,
+    FixedLinear,
+    Flow,
+    GaussianMixture,
+    Histogram,
+    Permutation,
+    PiecewiseLinear,
+    Scan,
+    StandardNormal,
+)
+from veilflow.models.architecture import Architecture
+
+_MOST_BITS = 24
+"""Of a whole grid: 2^24 cells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assembly:
+    """A flow between a base and a start, from base to data: base, flow, linear map, marginals."""
+
+    dim: int
+    architecture: Architecture | None = None
+    """What was trained; None where the start is all."""
+    linear: bool = False
+    """Whether a released linear map follows."""
+    pieces: int | None = None
+    """Pieces of the released marginals, if there are any."""
+    components: int | None = None
+    """Components of a released mixture as base; None for a standard normal or a bare grid."""
+    bits: int | None = None
+    """Bits along each axis of a released grid, blended with the mixture."""
+    blend: float | None = None
+    """Weight of the mixture in that blend."""
+    border: float = 1.0
+    """Where the box of a grid or of marginals ends, in flow coordinates."""
+
+    def __post_init__(self) -> None:
+        check.count(dim=self.dim)
+        for name in ("pieces", "components", "bits"):
+            if getattr(self, name) is not None:
+                check.count(**{name: getattr(self, name)})
+        check.positive(border=self.border)
+        if self.bits is not None and self.bits * self.dim > _MOST_BITS:
+            raise ValueError(f"a grid has at most 2^{_MOST_BITS} cells.")
+
+    @property
+    def num_numbers(self) -> int:
+        """How many numbers all arrays hold: counted before anything is built."""
+        dim = self.dim
+        count = 0 if self.architecture is None else self.architecture.num_parameters(dim)
+        count += dim + dim**2 + 1 if self.linear else 0
+        count += 0 if self.pieces is None else dim * (2 * self.pieces + 1)
+        count += 0 if self.components is None else self.components * (1 + dim + 2 * dim**2)
+        return count + (0 if self.bits is None else 2 * 2 ** (self.bits * dim))
+
+    def skeleton(self) -> Any:
+        """The flow with shapes in place of arrays."""
+
+        def build() -> Flow:
+            dim, key = self.dim, jax.random.key(0)
+            start: list[AbstractBijection] = []
+            if self.linear:
+                start.append(FixedLinear(factor=np.eye(dim), shift=np.zeros(dim)))
+            if self.pieces is not None:
+                knots = np.broadcast_to(np.arange(self.pieces + 1.0), (dim, self.pieces + 1))
+                start.append(PiecewiseLinear.create(knots, border=self.border))
+            trained = None
+            if self.architecture is not None:
+                trained = self.architecture.build(dim, key=key).bijection
+                trained = trained if self.components is None else in_order(trained)
+            return join(self._base(), trained, start)
+
+        return eqx.filter_eval_shape(build)
+
+    def _base(self) -> AbstractBase:
+        if self.components is None:
+            return StandardNormal(self.dim)
+        k, dim = self.components, self.dim
+        square = jnp.zeros((k, dim, dim))
+        mixture = GaussianMixture(dim, jnp.zeros(k), jnp.zeros((k, dim)), square, square)
+        if self.bits is None or self.blend is None:
+            return mixture
+        cells = jnp.zeros(2 ** (self.bits * dim))
+        grid = Histogram(dim, self.bits, self.border, cells, cells)
+        return Blend((mixture, grid), (self.blend, 1 - self.blend))
+
+    def with_base(self, base: AbstractBase) -> "Assembly":
+        """These sizes with those of a released base."""
+        if isinstance(base, GaussianMixture):
+            return replace(self, components=len(base.means))
+        if isinstance(base, Blend):
+            mixture, grid = base.bases
+            assert isinstance(mixture, GaussianMixture)
+            assert isinstance(grid, Histogram)
+            return replace(
+                self, components=len(mixture.means), bits=grid.bits, blend=base.weights[0]
+            )
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """The sizes as plain JSON values."""
+        architecture = None if self.architecture is None else self.architecture.to_json()
+        return {**asdict(self), "architecture": architecture}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Assembly":
+        """The sizes written by `to_json`."""
+        made = data["architecture"]
+        architecture = None if made is None else Architecture.from_json(made)
+        return cls(**{**data, "architecture": architecture})
+
+
+def join(
+    base: AbstractBase, trained: AbstractBijection | None, start: Sequence[AbstractBijection]
+) -> Flow:
+    """The flow made of released parts."""
+    dim = base.dim
+    parts = [*([] if trained is None else [trained]), *start]
+    identity = Affine(shift=np.zeros(dim), scale=np.ones(dim))
+    return Flow(base, Chain(parts or [identity]))
+
+
+def in_order(trained: AbstractBijection) -> AbstractBijection:
+    """Scanned blocks with their reorderings undone: a released base knows its coordinates."""
+    assert isinstance(trained, Scan)
+    assert isinstance(trained.block, Chain)
+    (order,) = (part.order for part in trained.block.bijections if isinstance(part, Permutation))
+    total = np.arange(trained.dim)
+    for _ in range(trained.num_blocks):
+        total = total[np.asarray(order)]
+    return Chain((Permutation(np.argsort(total)), trained))

@@ -1,0 +1,163 @@
+"""Synthetic rows from a released density, block by block: memory does not grow with their number.
+
+Row i of a seed depends on the model, the seed and i alone, not on how many rows are asked for or in
+which pieces. On another kind of device it is the same row up to rounding.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from veilflow._core import check
+from veilflow._core.keys import Secret
+from veilflow.flows import AbstractBase, Flow
+from veilflow.models.domain import Domain
+from veilflow.tabular.stream import write_chunks
+
+Rows = Float[np.ndarray, "rows dim"]
+
+_SPAN = 65_536
+"""Rows that share a key; blocks of any device divide it."""
+_CPU_BLOCK, _CPU_PART = 4096, 1024
+"""Rows for one call of the compiled program, and those of them that are drawn at once: the hidden
+units of few rows stay in the cache of a processor."""
+_FILE_CHUNK, _FILE_NUMBERS = 65_536, 2**22
+"""Most rows, and most numbers, in a piece of a file."""
+
+
+class AbstractSampler(ABC):
+    """A released density that can be sampled. Samples are post-processing: they cost nothing."""
+
+    columns: tuple[str, ...] | None
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Numbers in a row."""
+
+    @abstractmethod
+    def _blocks(self, num_rows: int, secret: Secret) -> Iterator[Rows]:
+        """The rows in pieces of any size, in the units of the data; see `blocks`."""
+
+    def sample(self, num_rows: int, *, seed: int | None = None) -> Rows:
+        """Synthetic rows within the declared bounds.
+
+        Args:
+            num_rows: How many. For more than fit the memory: `sample_chunks`, `sample_to`.
+            seed: For the same rows each time; the first of many are those of few. Never the seed
+                of a fit: who knows that one can take the noise away.
+        """
+        check.count(num_rows=num_rows, at_least=0)
+        chunks = self.sample_chunks(num_rows, seed=seed, chunk_size=max(num_rows, 1))
+        return next(chunks, np.empty((0, self.dim)))
+
+    def sample_chunks(
+        self, num_rows: int, *, seed: int | None = None, chunk_size: int = 65_536
+    ) -> Iterator[Rows]:
+        """The rows of `sample` in pieces, drawn as they are asked for.
+
+        Put together they equal `sample(num_rows, seed=seed)`, whatever the size of the pieces.
+
+        Args:
+            num_rows: How many in all.
+            seed: As for `sample`.
+            chunk_size: Rows in a piece; the last may have fewer.
+        """
+        check.count(num_rows=num_rows, at_least=0)
+        check.count(chunk_size=chunk_size)
+        # checked and seeded here, not when the first piece is asked for
+        blocks = self._blocks(num_rows, Secret.from_seed(seed))
+        return _regrouped(blocks, num_rows, chunk_size, self.dim)
+
+    def sample_to(
+        self,
+        path: str | os.PathLike[str],
+        num_rows: int,
+        *,
+        seed: int | None = None,
+        monitor: Callable[[int], object] | None = None,
+    ) -> None:
+        """Write the rows of `sample` to a file as they are drawn, all or nothing.
+
+        Whatever stops the writing leaves no new file, and an older one of this name as it was.
+
+        Args:
+            path: The file to write; its suffix names the format, as for `write_rows`.
+            num_rows: How many.
+            seed: As for `sample`.
+            monitor: Called with the number of rows drawn so far, after each piece.
+        """
+        size = max(1, min(_FILE_CHUNK, _FILE_NUMBERS // self.dim))
+        chunks = self.sample_chunks(num_rows, seed=seed, chunk_size=size)
+        if monitor is not None:
+            chunks = _watched(chunks, monitor)
+        write_chunks(chunks, path, num_rows=num_rows, dim=self.dim, columns=self.columns)
+
+
+def blocks(
+    density: Flow | AbstractBase, domain: Domain, num_rows: int, secret: Secret
+) -> Iterator[Rows]:
+    """Rows of a density over flow coordinates, moved into the domain, a block at a time."""
+    on_cpu = jax.default_backend() == "cpu"
+    size, part = (_CPU_BLOCK, _CPU_PART) if on_cpu else (_SPAN, None)
+
+    def finished(drawn: Array, first: int) -> Rows:
+        rows = np.asarray(drawn, np.float64)[: num_rows - first]
+        # a flow reaches everywhere: rows beyond the border go to it, as those of the data did
+        return domain.clamp(domain.decode(np.nan_to_num(rows)))
+
+    waiting = None
+    for first in range(0, num_rows, size):
+        key = secret.key("sample", first // _SPAN)
+        drawn = _draw(density, key, jnp.uint32(first % _SPAN), size=size, part=part)
+        # the device goes on with this block while the host is busy with the one before
+        if waiting is not None:
+            yield finished(*waiting)
+        waiting = drawn, first
+    if waiting is not None:
+        yield finished(*waiting)
+
+
+@eqx.filter_jit
+def _draw(
+    density: Flow | AbstractBase,
+    key: Key[Array, ""],
+    first: Array,
+    *,
+    size: int,
+    part: int | None,
+) -> Float[Array, "size dim"]:
+    """Rows `first` to `first + size` of a key; `part` at once, or all."""
+    places = first + jnp.arange(size, dtype=jnp.uint32)
+    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, places)
+    if part is None:
+        return jax.vmap(density.sample)(keys)
+    return jax.lax.map(density.sample, keys, batch_size=part)
+
+
+def _regrouped(blocks: Iterator[Rows], num_rows: int, size: int, dim: int) -> Iterator[Rows]:
+    """The same rows in pieces of `size`, each an array of its own."""
+    left, chunk, filled = num_rows, np.empty((min(size, num_rows), dim)), 0
+    for block in blocks:
+        while len(block):
+            taken = block[: len(chunk) - filled]
+            chunk[filled : filled + len(taken)] = taken
+            block, filled = block[len(taken) :], filled + len(taken)
+            if filled == len(chunk):
+                yield chunk
+                left -= filled
+                chunk, filled = np.empty((min(size, left), dim)), 0
+
+
+def _watched(chunks: Iterator[Rows], monitor: Callable[[int], object]) -> Iterator[Rows]:
+    done = 0
+    for chunk in chunks:
+        yield chunk
+        done += len(chunk)
+        monitor(done)

@@ -1,0 +1,37 @@
+"""Arrays that a model holds but training leaves alone: released values, such as a paid prior."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+
+from veilflow.nn.tap import is_layer
+
+
+class AbstractFrozen(eqx.Module):
+    """A module whose arrays are never trained. It must not hold layers: their taps would be laid."""
+
+
+def trainable_part(model: Any) -> tuple[Any, Any]:
+    """`model` in two: its trained numbers, and all the rest (frozen arrays, integers, functions).
+
+    Both have the structure of `model`, with None for what is in the other; `eqx.combine` joins them.
+    """
+    return eqx.partition(model, trainable_spec(model))
+
+
+def trainable_spec(model: Any) -> Any:
+    """For each leaf of `model` whether it is trained."""
+    return jax.tree.map(_of_node, model, is_leaf=_is_frozen)
+
+
+def _of_node(node: Any) -> Any:
+    if not _is_frozen(node):
+        return eqx.is_inexact_array(node)
+    if any(is_layer(inner) for inner in jax.tree.leaves(node, is_leaf=is_layer)):
+        raise ValueError(f"{type(node).__name__} is frozen and must not hold layers.")
+    return jax.tree.map(lambda _: False, node)
+
+
+def _is_frozen(node: Any) -> bool:
+    return isinstance(node, AbstractFrozen)

@@ -1,0 +1,169 @@
+"""Rows into a file chunk by chunk, all or nothing; and which suffix names which format."""
+
+import contextlib
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from veilflow._core import check
+from veilflow._core.store import atomic_path
+from veilflow.tabular.text import csv_writer
+
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".npz": "npz",
+    ".npy": "npy",
+}
+
+Chunk = Float[np.ndarray, "n d"]
+Write = Callable[[Chunk], Any]
+
+
+def file_format(path: str | os.PathLike[str]) -> str:
+    """The format that a file's suffix names: csv, parquet, arrow, npz or npy."""
+    path = Path(path)
+    kind = _SUFFIXES.get(path.suffix.lower())
+    if kind is None:
+        raise ValueError(
+            f"the suffix of {path.name} must be one of {', '.join(_SUFFIXES)}, got "
+            f"{path.suffix or 'none'!r}."
+        )
+    return kind
+
+
+def write_chunks(
+    chunks: Iterable[Chunk],
+    path: str | os.PathLike[str],
+    *,
+    num_rows: int,
+    dim: int,
+    columns: Sequence[str] | None = None,
+    mode: int = 0o666,
+) -> None:
+    """Write rows to a file as they come, in the format its suffix names (see `read_rows`).
+
+    Numbers are kept in double precision, one chunk at a time in memory. An existing file is
+    replaced when the last row is on the disk; an error or an interrupt before leaves it as it was,
+    and no new file. In Parquet each chunk is a row group, in Arrow a record batch: chunks of some
+    ten thousand rows read best.
+
+    Args:
+        chunks: Arrays of rows; may be drawn one by one.
+        path: The file to write.
+        num_rows: How many rows there are in all.
+        dim: How many columns there are.
+        columns: Their names. Where a format needs names and there are none: x1, x2, ...
+        mode: Who may read the file; the umask lowers it.
+
+    Raises:
+        ValueError: If the suffix is not known, names are missing or occur twice, or the chunks do
+            not hold `num_rows` rows of `dim` numbers.
+        OSError: If the file cannot be written.
+    """
+    kind = file_format(path)
+    check.count(num_rows=num_rows, at_least=0)
+    names = tuple(f"x{i + 1}" for i in range(dim)) if columns is None else tuple(columns)
+    check_names(names)
+    if len(names) != dim:
+        raise ValueError(f"columns must name all {dim} columns, got {len(names)}.")
+    with atomic_path(path, mode=mode) as temporary:
+        done = 0
+        with _writer(temporary, kind, names, num_rows, named=columns is not None) as write:
+            for chunk in chunks:
+                _check_chunk(chunk, dim)
+                done += len(chunk)
+                if done > num_rows:
+                    break
+                write(chunk)
+        if done != num_rows:
+            # the rows may be private, and so their number
+            than = "more" if done > num_rows else "fewer"
+            raise ValueError(f"chunks must hold num_rows rows in all, got {than}.")
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise unless every column has a name of its own."""
+    if isinstance(names, str):
+        raise TypeError("columns must be a list of names, got one string.")
+    if len(names) == 0:
+        raise ValueError("there must be at least one column.")
+    seen: set[str] = set()
+    for place, name in enumerate(names):
+        if not name:
+            raise ValueError(f"column {place + 1} of {len(names)} has no name. Give it one.")
+        if name in seen:
+            raise ValueError(f"the column name {name!r} occurs twice. Rename one of them.")
+        seen.add(name)
+
+
+def _check_chunk(chunk: Chunk, dim: int) -> None:
+    if chunk.ndim != 2:
+        raise ValueError(f"chunks must have 2 dimensions, got {chunk.ndim}.")
+    if chunk.shape[1] != dim:
+        raise ValueError(f"chunks must have {dim} columns, got {chunk.shape[1]}.")
+
+
+def _writer(
+    path: Path, kind: str, names: tuple[str, ...], num_rows: int, *, named: bool
+) -> contextlib.AbstractContextManager[Write]:
+    shape = int(num_rows), len(names)
+    if kind == "npy":
+        return _npy(path, shape)
+    if kind == "npz":
+        return _npz(path, shape, names if named else None)
+    return _arrow(path, kind, names)
+
+
+@contextlib.contextmanager
+def _arrow(path: Path, kind: str, names: tuple[str, ...]) -> Iterator[Write]:
+    import pyarrow as pa
+    from pyarrow import ipc, parquet
+
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    if kind == "csv":
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+        opened: Any = csv_writer(path, schema, delimiter=delimiter)
+    elif kind == "parquet":
+        # real numbers hardly repeat: a dictionary of them is work for nothing
+        opened = parquet.ParquetWriter(str(path), schema, use_dictionary=False)
+    else:
+        opened = ipc.new_file(str(path), schema, options=ipc.IpcWriteOptions(compression="lz4"))
+    with opened as writer:
+        yield lambda chunk: writer.write_batch(
+            pa.record_batch(list(np.ascontiguousarray(chunk.T, np.float64)), schema=schema)
+        )
+
+
+@contextlib.contextmanager
+def _npy(path: Path, shape: tuple[int, int]) -> Iterator[Write]:
+    with open(path, "wb") as file:
+        yield _npy_body(file, shape)
+
+
+@contextlib.contextmanager
+def _npz(path: Path, shape: tuple[int, int], names: tuple[str, ...] | None) -> Iterator[Write]:
+    with zipfile.ZipFile(path, "w") as archive:
+        if names is not None:
+            with archive.open("columns.npy", "w") as member:
+                np.save(member, np.array(names))
+        with archive.open("values.npy", "w", force_zip64=True) as member:
+            yield _npy_body(member, shape)
+
+
+def _npy_body(file: Any, shape: tuple[int, int]) -> Write:
+    """Write the head of a NumPy file; returns what writes its rows."""
+    np.lib.format.write_array_header_1_0(
+        file, {"shape": shape, "fortran_order": False, "descr": "<f8"}
+    )
+    return lambda chunk: file.write(np.ascontiguousarray(chunk, "<f8").tobytes())

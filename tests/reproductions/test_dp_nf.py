@@ -1,0 +1,298 @@
+"""The DP-NF reproduction on tiny rows and with a stand-in: what is run, kept, recorded and drawn."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import reproductions.dp_nf as system
+from reproductions.dp_nf import data, page, paper, runs, tables
+from reproductions.dp_nf.runs import Task
+
+from reproductions import records as record_files
+
+HALF_MOONS = {"only": ["moons/1.5"], "splits": 2}
+
+
+def quietly(tmp_path, **settings):
+    lines: list[str] = []
+    outcome = system.reproduce(out=tmp_path, say=lines.append, **settings)
+    return outcome, lines
+
+
+def test_every_row_of_the_paper_has_a_cell_for_every_epsilon():
+    for block in paper.BLOCKS:
+        for row in block.rows:
+            assert all(len(cells) == len(block.epsilons) for cells in row.printed.values())
+            assert set(row.must) <= set(block.epsilons)
+        assert block.data in data.FACTS
+
+
+def test_what_must_be_reached_is_no_worse_than_what_the_paper_reached():
+    for block in paper.BLOCKS:
+        for row in block.rows:
+            for epsilon, must in row.must.items():
+                printed, _ = block.best(row, epsilon)
+                assert printed is not None
+                assert block.sign * must > block.sign * printed
+
+
+def test_runs_are_made_once_and_an_interrupted_command_goes_on(tmp_path, quick):
+    _, lines = quietly(tmp_path, **{**HALF_MOONS, "splits": 1})
+    assert sum("log-likelihood" in line for line in lines) == 2  # flow and mixture
+    _, lines = quietly(tmp_path, **HALF_MOONS)
+    assert len(quick) == 4
+    quietly(tmp_path, **HALF_MOONS)
+    assert len(quick) == 4
+    assert {call[:3] for call in quick} == {
+        ("Half-Moons", "flow", 1.5),
+        ("Half-Moons", "mixture-3", 1.5),
+    }
+    assert {call[3] for call in quick} == {180}
+
+
+def test_runs_of_other_code_are_done_again_and_it_is_said(tmp_path, quick, monkeypatch):
+    quietly(tmp_path, **HALF_MOONS)
+    monkeypatch.setattr(system, "_code", lambda: "another")
+    _, lines = quietly(tmp_path, **HALF_MOONS)
+    assert len(quick) == 8
+    assert "4 finished runs were made by other code" in lines[0]
+    monkeypatch.setattr(system, "_code", lambda: "a third")
+    outcome, _ = quietly(tmp_path, any_code=True, **HALF_MOONS)
+    assert len(quick) == 8
+    assert len(outcome.made) == 2
+
+
+def test_a_run_that_fails_is_told_and_does_not_end_the_others(tmp_path, quick, monkeypatch):
+    perform = runs.perform
+
+    def failing(task):
+        if task.method == "flow":
+            raise RuntimeError("no memory")
+        return perform(task)
+
+    monkeypatch.setattr(runs, "perform", failing)
+    outcome, _ = quietly(tmp_path, **HALF_MOONS)
+    assert len(outcome.failures) == 2
+    assert "no memory" in outcome.failures[0]
+    assert [record.row for record in outcome.made] == ["DP-MoG_3"]
+
+
+def test_a_record_is_complete_and_true_to_its_runs(tmp_path, quick):
+    outcome, _ = quietly(tmp_path, **HALF_MOONS)
+    record = outcome.made[0]
+    assert record.key == ("5", "DP-NF", "Half-Moons, 1.5", "test log-likelihood")
+    assert (record.paper, record.paper_accountant) == (-2.23, "GDP")
+    assert record.paper_sampling == "fixed size, without replacement"
+    assert (record.must, record.better, record.delta) == (-1.9, "higher", 3.70e-5)
+    assert (record.accountant, record.sampling, record.splits) == ("PLD", "Poisson", 2)
+    stored = [
+        json.loads(p.read_text("utf-8")) for p in (tmp_path / "runs").glob("moons-flow*.json")
+    ]
+    means = [run["result"]["log_likelihood"]["mean"] for run in stored]
+    assert record.ours == pytest.approx(np.mean(means))
+    assert record.spread == pytest.approx(np.std(means, ddof=1))
+    assert record.epsilon == stored[0]["result"]["guarantee"]["epsilon"]
+    assert 0 < record.epsilon < 1.5
+    assert record.claims["PLD, Poisson"] == pytest.approx(record.epsilon, abs=1e-3)
+    assert record.true_epsilon_of_paper is None  # its settings there are not known
+    assert record_files.read(tmp_path / "results.json")[: len(outcome.made)] == outcome.made
+
+
+def test_life_science_knows_what_the_paper_had_really_spent(tmp_path, quick):
+    outcome, _ = quietly(tmp_path, only=["lifesci/1/flow"], splits=1)
+    found = {record.table: record for record in outcome.made}
+    assert found["1"].true_epsilon_of_paper == pytest.approx(2.30, abs=0.01)
+    assert found["figure 2"].better == "lower"
+    assert 0 < found["figure 5"].ours <= 1
+    assert found["time"].must == 240
+
+
+def test_a_negative_log_likelihood_is_turned_around(tmp_path, quick):
+    outcome, _ = quietly(tmp_path, only=["pinwheel/1.5/flow"], splits=1)
+    (path,) = (tmp_path / "runs").glob("*.json")
+    mean = json.loads(path.read_text("utf-8"))["result"]["log_likelihood"]["mean"]
+    assert outcome.made[0].ours == -mean
+    assert outcome.made[0].better == "lower"
+
+
+def test_rows_of_density_zero_leave_no_number_and_a_note(tmp_path, quick, monkeypatch):
+    from tests.reproductions.stand_in import Fitted
+
+    log_prob = Fitted.log_prob
+
+    def ruled_out(self, rows):
+        return np.where(np.arange(len(rows)) == 0, -math.inf, log_prob(self, rows))
+
+    monkeypatch.setattr(Fitted, "log_prob", ruled_out)
+    outcome, _ = quietly(tmp_path, **HALF_MOONS)
+    assert outcome.made[0].ours is None
+    assert outcome.made[0].misses
+    assert "2 test rows have density zero" in outcome.made[0].note
+
+
+def test_what_was_not_run_and_must_reach_something_counts_as_missing(tmp_path, quick):
+    outcome, _ = quietly(tmp_path, **HALF_MOONS)
+    missing = [record for record in outcome.records if record.splits == 0]
+    with_bound = sum(len(row.must) for block in paper.BLOCKS for row in block.rows)
+    assert len(missing) == with_bound - 1
+    assert all(record.misses and "not run yet" in record.note for record in missing)
+    again, _ = quietly(tmp_path, only=["gaussians/1.5"], splits=1)
+    assert len([r for r in again.records if r.splits == 0]) == with_bound - 3
+
+
+def test_a_reference_without_privacy_is_labeled_infinite(tmp_path, quick):
+    outcome, _ = quietly(tmp_path, only=["lifesci/inf/flow"], splits=1)
+    record = next(r for r in outcome.made if r.table == "1")
+    assert (record.row, record.epsilon) == ("NF without privacy", math.inf)
+    assert record.claims == {}
+    assert '"epsilon": "inf"' in (tmp_path / "results.json").read_text("utf-8")
+
+
+def test_everything_once_leaves_every_record_figure_and_the_page(at_home, quick):
+    outcome = system.reproduce(splits=1, say=lambda line: None)
+    assert outcome.failures == []
+    assert not [record for record in outcome.records if record.splits == 0]
+    folder = at_home / "dp-nf"
+    drawn = {path.stem for path in (folder / "figures").glob("*.png")}
+    numbers = {name.split("-")[1] for name in drawn}
+    assert numbers == {"1", "2", "3", "4", "5", "7", "9", "10", "12"}
+    text = (at_home / "page.md").read_text("utf-8")
+    for record in outcome.records:
+        assert record.measured in text
+    for name in drawn:
+        assert f"dp-nf/figures/{name}.png" in text
+    assert "None of it was run yet" not in text
+    assert system.write_page().read_text("utf-8") == text
+    # what is written next to the numbers
+    for words in ("GDP, fixed size, without replacement", "not a bound", "really spent", "PLD"):
+        assert words in text
+
+
+def test_a_figure_whose_runs_are_missing_is_not_drawn_and_it_is_said(tmp_path, quick, monkeypatch):
+    monkeypatch.setattr(runs, "perform", lambda task: 1 / 0)
+    outcome, lines = quietly(tmp_path, figure=True, splits=1)
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"figure-9.png"}
+    assert any("figure-1 is not drawn" in line for line in lines)
+    assert outcome.records == []
+    assert not (tmp_path / "results.json").exists()
+
+
+def test_a_table_asks_for_its_own_runs_only(tmp_path, quick):
+    quietly(tmp_path, table=[5], splits=1)
+    assert {call[0] for call in quick} == {"Half-Moons", "Gaussians"}
+    assert len(quick) == 2 * 2 * 3
+    assert not (tmp_path / "figures").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"splits": 0}, "splits must be from 1 to 10"),
+        ({"splits": 11}, "splits must be from 1 to 10"),
+        ({"table": [3]}, "the tables are 1, 2, 4, 5; got 3"),
+        ({"only": ["mars"]}, "data set of lifesci"),
+        ({"only": ["moons/x"]}, "DATA/EPSILON"),
+        ({"only": ["moons/1/flow/2"]}, "DATA/EPSILON/METHOD"),
+    ],
+)
+def test_what_there_is_not_is_refused_before_any_run(settings, message, tmp_path, quick):
+    with pytest.raises(ValueError, match=message):
+        quietly(tmp_path, **settings)
+    assert quick == []
+
+
+def test_settings_of_a_run_hold_everything_that_was_declared():
+    settings = Task(data="power", method="flow", epsilon=1.25, split=3).settings
+    json.dumps(settings, allow_nan=False)
+    assert settings["delta"] == 1.11e-5
+    assert len(settings["domain"]) == 2
+    assert Task(data="lifesci", method="flow", epsilon=math.inf, split=1).settings["domain"] == 1.0
+
+
+@pytest.mark.parametrize("name", data.TOYS)
+def test_generated_sets_are_standard_in_their_box_and_split_in_ten(name):
+    found, facts = data.load(name), data.FACTS[name]
+    assert found.rows.shape == (facts.num_rows, 2)
+    np.testing.assert_allclose(found.rows.std(axis=0), 1, atol=0.02)
+    low, high = facts.bounds
+    assert (found.rows > low).all()
+    assert (found.rows < high).all()
+    train, test = found.split(10)
+    assert (len(train), len(test)) == (27_000, 3_000)
+    assert len(train) == facts.num_train
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["lifesci", "power", "gowalla"])
+def test_real_sets_are_in_the_papers_space_and_within_what_is_declared(name):
+    found, facts = data.load(name), data.FACTS[name]
+    assert found.rows.shape == (facts.num_rows, len(facts.columns))
+    assert set(found.folds) == set(range(1, 11))
+    assert len(found.split(1)[0]) == facts.num_train
+    if facts.row_norm is not None:
+        largest = np.linalg.norm(found.rows, axis=1).max()
+        assert 0.99 < largest <= 1
+        return
+    np.testing.assert_allclose(found.rows.std(axis=0), 1, atol=0.01)
+    np.testing.assert_allclose(found.rows.mean(axis=0), 0, atol=0.01)
+    low, high = facts.bounds
+    assert (found.rows >= low).all()
+    assert (found.rows <= high).all()
+
+
+@pytest.mark.parametrize("split", [0, 11])
+def test_a_split_there_is_not_is_refused(split):
+    with pytest.raises(ValueError, match="from 1 to 10"):
+        data.Data(np.zeros((10, 2)), np.arange(10) + 1).split(split)
+
+
+def test_no_row_is_in_training_and_test_of_the_same_split():
+    found = data.Data(np.arange(40.0).reshape(20, 2), np.arange(20) % 10 + 1)
+    seen = []
+    for number in range(1, 11):
+        train, test = found.split(number)
+        assert not set(train[:, 0]) & set(test[:, 0])
+        seen += test[:, 0].tolist()
+    assert sorted(seen) == found.rows[:, 0].tolist()
+
+
+def test_the_committed_page_is_what_the_committed_results_say(tmp_path):
+    results = system.OUT / "results.json"
+    assert results.exists() == page.PAGE.exists()
+    if results.exists():
+        written = page.write_page(system.OUT, record_files.read(results), tmp_path / "page.md")
+        assert page.PAGE.read_text("utf-8") == written.read_text("utf-8")
+
+
+def test_committed_records_are_of_known_tables_and_data():
+    for record in record_files.read(system.OUT / "results.json"):
+        assert record.table in {"time", "figure 2", "figure 5", *map(str, paper.TABLES)}
+        assert record.column.split(", ")[0] in {facts.title for facts in data.FACTS.values()}
+
+
+def test_estimators_are_asked_for_with_public_facts_only(monkeypatch):
+    from reproductions.dp_nf import estimators
+
+    import veilflow as vf
+
+    given = []
+    for name in ("DensityFlow", "MixtureDensity"):
+        make = lambda name=name, **settings: given.append((name, settings))  # noqa: E731
+        monkeypatch.setitem(vars(vf), name, make)
+    for method in ("flow", "flow-normal", "mixture-8"):
+        estimators.build(method, data.FACTS["lifesci"], epsilon=1.0, num_records=24_060)
+    budget = vf.Budget(epsilon=1.0, delta=1.52e-5)
+    public = {"budget": budget, "num_records": 24_060, "row_norm": 1.0}
+    assert given == [
+        ("DensityFlow", public),
+        ("DensityFlow", {**public, "base": "normal"}),
+        ("MixtureDensity", {**public, "num_components": 8}),
+    ]
+    with pytest.raises(ValueError, match="flow or mixture"):
+        estimators.build("gan", data.FACTS["lifesci"], epsilon=1.0, num_records=1)
+
+
+def test_columns_are_named_after_the_data_and_the_epsilon():
+    assert tables.column("lifesci", 0.5) == "Life Science, 0.5"
+    assert tables.column("lifesci", math.inf) == "Life Science, inf"
