@@ -7,7 +7,17 @@ from importlib import import_module
 
 from benchmarks import records, table
 
-NAMES = ("step", "clipping", "memory", "accounting", "startup", "long_run", "sampling", "compile")
+NAMES = (
+    "step",
+    "clipping",
+    "memory",
+    "accounting",
+    "startup",
+    "long_run",
+    "sampling",
+    "compile",
+    "planner",
+)
 ON_GPU = ("step",)
 """The benchmarks that say something about a GPU; their results have a file of their own."""
 

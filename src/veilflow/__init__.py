@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from veilflow._core.errors import PrivacyError as PrivacyError
     from veilflow.models.density import DensityFlow as DensityFlow
     from veilflow.models.fitted_density import FittedDensityFlow as FittedDensityFlow
+    from veilflow.models.fitted_mixture import FittedMixtureDensity as FittedMixtureDensity
+    from veilflow.models.mixture import MixtureDensity as MixtureDensity
     from veilflow.models.registry import load as load
     from veilflow.privacy.budget import Budget as Budget
     from veilflow.privacy.guarantees import Guarantee as Guarantee
@@ -32,8 +34,10 @@ _HOMES = {
     "BudgetError": "veilflow._core.errors",
     "DensityFlow": "veilflow.models.density",
     "FittedDensityFlow": "veilflow.models.fitted_density",
+    "FittedMixtureDensity": "veilflow.models.fitted_mixture",
     "Guarantee": "veilflow.privacy.guarantees",
     "Ledger": "veilflow.privacy.ledger",
+    "MixtureDensity": "veilflow.models.mixture",
     "PrivacyError": "veilflow._core.errors",
     "datasets": "veilflow.datasets",
     "load": "veilflow.models.registry",
@@ -48,8 +52,10 @@ __all__ = [
     "BudgetError",
     "DensityFlow",
     "FittedDensityFlow",
+    "FittedMixtureDensity",
     "Guarantee",
     "Ledger",
+    "MixtureDensity",
     "PrivacyError",
     "datasets",
     "load",

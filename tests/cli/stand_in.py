@@ -8,7 +8,7 @@ import numpy as np
 from veilflow.models import artifact as artifacts
 from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
-from veilflow.tabular import read_rows
+from veilflow.tabular import Rows, read_rows, write_rows
 
 calls: list[dict[str, Any]] = []
 
@@ -42,6 +42,10 @@ class FittedDensityFlow:
 
     def sample(self, n: int, *, seed: int | None = None) -> np.ndarray:
         return np.random.default_rng(seed).standard_normal((n, 2))
+
+    def sample_to(self, path: Any, n: int, *, seed: int | None = None, monitor: Any = None) -> None:
+        write_rows(Rows(self.sample(n, seed=seed), self.columns), path)
+        monitor(n)
 
     def log_prob(self, rows: Any) -> np.ndarray:
         values = read_rows(rows).values

@@ -1,10 +1,11 @@
 import json
 import re
+import signal
 
 import numpy as np
 import pytest
 
-from veilflow.tabular import read_rows
+from veilflow.tabular import read_rows, write_chunks
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-5)
 FIT = ("fit", "density", "data.csv", *BUDGET)
@@ -174,6 +175,37 @@ def test_sample_does_not_replace_a_file_unless_told_to(veilflow, model, tmp_path
     assert (tmp_path / "data.csv").read_bytes() == before
     assert veilflow(*flags, "--force").exit_code == 0
     refused(veilflow("sample", model, "--out", model, "--force"), "is the file that is read")
+
+
+def test_sample_shows_its_progress_to_people_and_keeps_it_out_of_logs(veilflow, model, monkeypatch):
+    done = veilflow("sample", model, "--rows", 30, "--out", "1.csv")
+    assert done.stderr == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    done = veilflow("sample", model, "--rows", 30, "--out", "2.csv", "--json")
+    assert "sampling" in done.stderr
+    assert "30/30" in done.stderr
+    assert json.loads(done.stdout)["num_rows"] == 30
+
+
+def test_an_interrupted_sample_leaves_an_old_file_and_no_new_one(
+    veilflow, model, monkeypatch, tmp_path
+):
+    from tests.cli import stand_in
+
+    def interrupted(self, path, n, *, seed, monitor):
+        def chunks():
+            yield np.zeros((n, 2))
+            signal.raise_signal(signal.SIGINT)
+
+        write_chunks(chunks(), path, num_rows=n, dim=2)
+
+    monkeypatch.setattr(stand_in.FittedDensityFlow, "sample_to", interrupted)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for out in ("data.csv", "new.parquet"):
+        done = veilflow("sample", model, "-n", 3, "--out", out, "--force")
+        assert done.exit_code != 0
+        assert "wrote" not in done.stdout
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_an_unknown_suffix_of_the_output_is_refused(veilflow, model):

@@ -48,6 +48,44 @@ def test_a_momentum_of_zero_is_not_the_usual_value():
     np.testing.assert_array_equal(path(none), path(optax.adam(1e-3, b1=0.0)))
 
 
+DECAYED = {
+    "sgd": lambda rate, decay: optax.chain(optax.add_decayed_weights(decay), optax.sgd(rate)),
+    "adam": lambda rate, decay: optax.adamw(rate, weight_decay=decay),
+    "rmsprop": lambda rate, decay: optax.chain(
+        optax.scale_by_rms(), optax.add_decayed_weights(decay), optax.scale_by_learning_rate(rate)
+    ),
+    "adabelief": lambda rate, decay: optax.chain(
+        optax.scale_by_belief(),
+        optax.add_decayed_weights(decay),
+        optax.scale_by_learning_rate(rate),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECAYED)
+def test_weight_decay_is_that_of_adamw_for_every_optimizer(name: str):
+    settings = {"name": name, "learning_rate": 0.1, "schedule": "constant"}
+    ours = path(Optimizer(**settings, weight_decay=0.3).build(STEPS))
+    np.testing.assert_array_equal(ours, path(DECAYED[name](0.1, 0.3)))
+    none = Optimizer(**settings, weight_decay=0.0).build(STEPS)
+    np.testing.assert_array_equal(path(none), path(REFERENCES[name](0.1)))
+    assert np.abs(ours - path(none)).min() > 1e-4
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_where_gradients_say_nothing_decay_pulls_to_zero_by_its_share_of_the_rate(name: str):
+    ours = Optimizer(name=name, learning_rate=0.5, weight_decay=0.2, schedule="linear").build(4)
+    value = jnp.array([1.0, -2.0])
+    state, factors = ours.init(value), []
+    for _ in range(4):
+        updates, state = ours.update(jnp.zeros(2), state, value)
+        moved = optax.apply_updates(value, updates)
+        factors.append(moved / value)
+        value = moved
+    rates = 0.5 * np.array([1, 0.75, 0.5, 0.25])
+    np.testing.assert_allclose(factors, np.repeat((1 - 0.2 * rates)[:, None], 2, 1), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("schedule", "start", "middle", "end"),
     [("constant", 2.0, 2.0, 2.0), ("cosine", 2.0, 1.0, 0.0), ("linear", 2.0, 1.0, 0.0)],
@@ -91,6 +129,9 @@ def test_the_rate_of_a_very_short_run_is_finite(schedule, warmup, steps):
         ({"warmup": float("nan")}, "warmup must be"),
         ({"momentum": 1.0}, "momentum must be at least 0 and below 1, got 1.0"),
         ({"momentum": float("nan")}, "momentum must be"),
+        ({"weight_decay": -0.1}, "weight_decay must be at least 0 and finite, got -0.1"),
+        ({"weight_decay": float("inf")}, "weight_decay must be at least 0 and finite"),
+        ({"weight_decay": float("nan")}, "weight_decay must be a number, got NaN"),
     ],
 )
 def test_settings_that_make_no_optimizer_are_refused(settings, message):
@@ -99,7 +140,7 @@ def test_settings_that_make_no_optimizer_are_refused(settings, message):
 
 
 def test_an_optimizer_is_frozen_and_plain_json():
-    optimizer = Optimizer(name="sgd", momentum=0.9)
+    optimizer = Optimizer(name="sgd", momentum=0.9, weight_decay=0.1)
     assert Optimizer(**json.loads(json.dumps(dataclasses.asdict(optimizer)))) == optimizer
     with pytest.raises(dataclasses.FrozenInstanceError):
         optimizer.learning_rate = 1.0  # type: ignore[misc]

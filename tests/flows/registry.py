@@ -24,6 +24,7 @@ from veilflow.flows import (
     LowRank,
     MaskedMLP,
     Permutation,
+    PiecewiseLinear,
     Planar,
     Scan,
     Sigmoid,
@@ -74,6 +75,11 @@ def sylvester(key: jax.Array, dim: int, **options) -> Sylvester:
     return Sylvester.create(dim, key=key, rank=min(dim, 3), **options)
 
 
+def piecewise(dim: int) -> PiecewiseLinear:
+    steps = np.random.default_rng(6).uniform(0.2, 1.5, size=(dim, 7))  # no knot at a round number
+    return PiecewiseLinear.create(np.cumsum(steps, axis=1) - 3, border=2.0)
+
+
 def covariance(dim: int) -> np.ndarray:
     factor = np.random.default_rng(5).normal(size=(dim, dim))
     return factor @ factor.T + np.eye(dim)
@@ -115,6 +121,14 @@ BIJECTIONS: dict[str, Callable[[jax.Array, int], AbstractBijection]] = {
     "scan LU": lambda key, dim: Scan.create(lambda k: LU.create(dim, key=k), 2, key=key),
     "low rank": lambda key, dim: LowRank.create(dim, key=key, rank=min(dim, 2)),
     "fixed linear": lambda key, dim: FixedLinear.from_moments(np.arange(dim), covariance(dim)),
+    "piecewise linear": lambda key, dim: piecewise(dim),
+    "released start": lambda key, dim: Chain(
+        (
+            autoregressive(key, dim),
+            FixedLinear.from_moments(np.arange(dim), covariance(dim)),
+            piecewise(dim),
+        )
+    ),
     "planar": lambda key, dim: Planar.create(dim, key=key),
     "planar, turned around": lambda key, dim: Invert(Planar.create(dim, key=key)),
     "planar, conditional": lambda key, dim: Given(
@@ -138,6 +152,7 @@ RECORD_IN_LOG_DET: tuple[type, ...] = (
     Coupling,
     Elementwise,
     Logit,
+    PiecewiseLinear,
     Planar,
     Sigmoid,
     Sylvester,

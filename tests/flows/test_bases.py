@@ -13,7 +13,9 @@ from scipy.special import logsumexp
 from tests.flows import hostile
 from veilflow.flows import (
     AbstractBase,
+    Blend,
     GaussianMixture,
+    Histogram,
     ScaledNormal,
     StandardNormal,
     StudentT,
@@ -46,6 +48,38 @@ def mixture_logpdf(z: np.ndarray) -> np.ndarray:
     return logsumexp(parts, axis=0).reshape(len(z))
 
 
+HALF = 3.0
+"""Border of the histogram's box."""
+
+
+@lru_cache
+def cell_masses(dim: int) -> np.ndarray:
+    mass = np.random.default_rng(4).uniform(0.2, 2.0, size=(4,) * dim)
+    return mass / mass.sum()
+
+
+@lru_cache
+def histogram(dim: int) -> Histogram:
+    return Histogram.create(cell_masses(dim), border=HALF)
+
+
+def histogram_logpdf(z: np.ndarray) -> np.ndarray:
+    mass, side = cell_masses(z.shape[1]), 2 * HALF / 4
+    at = np.clip(np.floor((z + HALF) / side).astype(int), 0, 3)
+    inside = (np.abs(z) <= HALF).all(axis=1)
+    density = np.where(inside, mass[tuple(at.T)] / side ** z.shape[1], 0.0)
+    return np.log(density, out=np.full(len(z), -np.inf), where=density > 0)
+
+
+@lru_cache
+def blend(dim: int) -> Blend:
+    return Blend((mixture(dim), histogram(dim)), (0.3, 0.7))
+
+
+def blend_logpdf(z: np.ndarray) -> np.ndarray:
+    return np.logaddexp(np.log(0.3) + mixture_logpdf(z), np.log(0.7) + histogram_logpdf(z))
+
+
 def independent(distribution) -> Callable[[np.ndarray], np.ndarray]:
     return lambda z: distribution.logpdf(z).sum(axis=1)
 
@@ -57,7 +91,12 @@ BASES: dict[str, tuple[Callable[[int], AbstractBase], Callable[[np.ndarray], np.
     "uniform": (Uniform, independent(stats.uniform(-1, 2))),
     "uniform box": (lambda dim: Uniform(dim, 1.0, 4.0), independent(stats.uniform(1, 3))),
     "mixture": (mixture, mixture_logpdf),
+    "histogram": (histogram, histogram_logpdf),
+    "blend": (blend, blend_logpdf),
 }
+BOUNDED = ("uniform", "uniform box", "histogram")
+RELEASED = ("mixture", "histogram", "blend")
+"""Bases that hold arrays."""
 every = pytest.mark.parametrize("name", BASES)
 
 
@@ -104,14 +143,36 @@ def mixture_moments(dim: int) -> tuple[np.ndarray, np.ndarray]:
     return mean, np.average(second, axis=0, weights=WEIGHTS) - np.outer(mean, mean)
 
 
+def histogram_moments(dim: int) -> tuple[np.ndarray, np.ndarray]:
+    mass, side = cell_masses(dim), 2 * HALF / 4
+    centers = side * (np.stack(np.indices(mass.shape), axis=-1).reshape(-1, dim) + 0.5) - HALF
+    mean = mass.ravel() @ centers
+    second = (centers * mass.ravel()[:, None]).T @ centers + side**2 / 12 * np.eye(dim)
+    return mean, second - np.outer(mean, mean)
+
+
+def blend_moments(dim: int) -> tuple[np.ndarray, np.ndarray]:
+    parts = [mixture_moments(dim), histogram_moments(dim)]
+    mean = sum(w * m for w, (m, _) in zip((0.3, 0.7), parts, strict=True))
+    second = sum(w * (c + np.outer(m, m)) for w, (m, c) in zip((0.3, 0.7), parts, strict=True))
+    return mean, second - np.outer(mean, mean)
+
+
+MOMENTS = {
+    "mixture": mixture_moments,
+    "histogram": histogram_moments,
+    "blend": blend_moments,
+}
+
+
 @every
 def test_samples_have_the_right_mean_and_covariance(name: str):
     dim = 3
     means = {"uniform box": np.full(dim, 2.5)}
     variances = {"scaled normal": 6.25, "student t": 5 / 3, "uniform": 1 / 3, "uniform box": 0.75}
     mean, covariance = means.get(name, np.zeros(dim)), variances.get(name, 1.0) * np.eye(dim)
-    if name == "mixture":
-        mean, covariance = mixture_moments(dim)
+    if name in MOMENTS:
+        mean, covariance = MOMENTS[name](dim)
     drawn = samples(name, dim)
     spread = np.sqrt(np.diag(covariance))
     np.testing.assert_allclose((drawn.mean(axis=0) - mean) / spread, np.zeros(dim), atol=0.03)
@@ -140,7 +201,7 @@ def test_log_densities_stay_usable_at_hostile_points(name: str):
     run = jax.jit(jax.vmap(jax.value_and_grad(base.log_prob)))
     value, gradient = run(jnp.asarray(hostile.points(3)))
     assert np.all(np.isfinite(gradient))
-    if not name.startswith("uniform"):
+    if name not in BOUNDED:
         assert np.all(np.isfinite(value))
 
 
@@ -160,7 +221,28 @@ def test_the_gradient_of_a_student_t_is_bounded():
 def test_nothing_of_a_base_is_trained(name: str):
     trained, rest = trainable_part(BASES[name][0](2))
     assert jax.tree.leaves(trained) == []
-    assert bool(jax.tree.leaves(rest)) == (name == "mixture")
+    assert bool(jax.tree.leaves(rest)) == (name in RELEASED)
+
+
+def test_a_row_clamped_to_the_border_of_a_histogram_has_the_density_of_its_cell():
+    base, mass = histogram(2), cell_masses(2)
+    corners = jnp.float32([[-HALF, -HALF], [HALF, HALF], [-HALF, HALF]])
+    found = jax.vmap(base.log_prob)(corners)
+    np.testing.assert_allclose(
+        found, np.log([mass[0, 0], mass[3, 3], mass[0, 3]]) - 2 * np.log(1.5), rtol=1e-5
+    )
+    beyond = jnp.nextafter(jnp.float32(HALF), jnp.float32(9))
+    assert base.log_prob(jnp.array([0.0, beyond])) == -np.inf
+
+
+def test_cells_of_a_histogram_are_drawn_by_their_masses_also_the_first_and_the_last():
+    mass = np.array([0.05, 0.9, 0.01, 0.04])
+    base = Histogram.create(mass, border=2.0)
+    keys = jax.random.split(jax.random.key(1), 40_000)
+    drawn = np.asarray(jax.jit(jax.vmap(base.sample))(keys))[:, 0]
+    assert np.abs(drawn).max() <= 2
+    found = np.bincount(np.floor(drawn + 2).astype(int), minlength=4) / len(drawn)
+    np.testing.assert_allclose(found, mass, atol=0.006)  # four deviations of the middle cell
 
 
 EYE = [[[1.0, 0.0], [0.0, 1.0]]]
@@ -185,6 +267,19 @@ EYE = [[[1.0, 0.0], [0.0, 1.0]]]
         (lambda: GaussianMixture.create([1.0], [[0, 0]], [[[1, 2], [2, 1]]]), "eigenvalue of -1"),
         (lambda: GaussianMixture.create([1.0], [[0, np.inf]], EYE), "must be finite"),
         (lambda: GaussianMixture.create([1.0], [[0.0]], [[[1e-80]]]), "fit float32"),
+        (lambda: Histogram.create(np.full(3, 1 / 3), border=1.0), r"2\^bits cells"),
+        (lambda: Histogram.create(np.full((2, 4), 1 / 8), border=1.0), r"2\^bits cells"),
+        (lambda: Histogram.create(np.array(1.0), border=1.0), r"2\^bits cells"),
+        (lambda: Histogram.create(np.array([0.0, 1.0]), border=1.0), "positive and sum to 1"),
+        (lambda: Histogram.create(np.array([0.5, 0.6]), border=1.0), "positive and sum to 1"),
+        (lambda: Histogram.create(np.array([np.nan, 1.0]), border=1.0), "positive and sum to 1"),
+        (lambda: Histogram.create(np.array([0.5, 0.5]), border=0.0), "border must be positive"),
+        (lambda: Blend((Uniform(2),), (0.5,)), "sum to 1"),
+        (lambda: Blend((Uniform(2), Uniform(2)), (1.0,)), "one weight for each"),
+        (lambda: Blend((Uniform(2), Uniform(2)), (1.0, 0.0)), "weight must be positive"),
+        (lambda: Blend((Uniform(2), Uniform(2)), (1.5, -0.5)), "weight must be positive"),
+        (lambda: Blend((Uniform(2), Uniform(3)), (0.5, 0.5)), "the same dimension"),
+        (lambda: Blend((), ()), "one weight for each base"),
     ],
 )
 def test_a_wrong_argument_is_named(wrong: Callable, message: str):

@@ -26,6 +26,7 @@ from veilflow.flows import (
     Scan,
     reverse,
 )
+from veilflow.nn.frozen import AbstractFrozen, trainable_part
 from veilflow.nn.tap import AbstractLayer, is_layer, with_tap, zero_tap
 
 DIMS = (1, 2, 5)
@@ -38,7 +39,11 @@ every_dim = pytest.mark.parametrize("dim", DIMS)
 def shaken(tree, by: float, seed: int = 7):
     """`tree` with noise on every trained number, so that nothing is at its special first value."""
     noise = np.random.default_rng(seed)
-    return jax.tree.map(lambda a: a + jnp.asarray(by * noise.normal(size=a.shape), a.dtype), tree)
+    trained, rest = trainable_part(tree)
+    moved = jax.tree.map(
+        lambda a: a + jnp.asarray(by * noise.normal(size=a.shape), a.dtype), trained
+    )
+    return eqx.combine(moved, rest)
 
 
 @lru_cache
@@ -86,11 +91,17 @@ def close(a, b, tolerance: float = 1e-8) -> None:
 def test_inverse_undoes_forward_and_log_dets_match_autodiff(name: str, dim: int, data):
     z = data.draw(hnp.arrays(np.float64, dim, elements=st.floats(-4, 4)))
     z_back, forward_log_det, inverse_log_det, *jacobians = there_and_back(name, dim)(z)
-    close(z_back, z)
-    close(forward_log_det, np.linalg.slogdet(jacobians[0])[1])
-    close(inverse_log_det, np.linalg.slogdet(jacobians[1])[1])
-    close(inverse_log_det, -forward_log_det)
+    # released arrays are redundant (slopes beside values) and agree to the float32 they are kept in
+    exact = 1e-8 if not frozen_arrays(made(name, dim)) else 1e-5
+    close(z_back, z, exact)
+    close(forward_log_det, np.linalg.slogdet(jacobians[0])[1], exact)
+    close(inverse_log_det, np.linalg.slogdet(jacobians[1])[1], exact)
+    close(inverse_log_det, -forward_log_det, exact)
     assert forward_log_det.shape == inverse_log_det.shape == ()
+
+
+def frozen_arrays(bijection: AbstractBijection) -> list:
+    return jax.tree.leaves(trainable_part(bijection)[1])
 
 
 @eqx.filter_jit
@@ -159,8 +170,11 @@ def test_a_round_trip_through_leaves_gives_the_same_bijection(name: str):
 @every
 def test_every_trained_number_sits_in_a_layer(name: str):
     bijection = made(name, 5)
-    loose = [n for n in jax.tree.leaves(bijection, is_leaf=is_layer) if not is_layer(n)]
+    trained, rest = trainable_part(bijection)
+    loose = [n for n in jax.tree.leaves(trained, is_leaf=is_layer) if not is_layer(n)]
     assert loose == []
+    released = [n for n in nodes(bijection) if isinstance(n, AbstractFrozen)]
+    assert bool(jax.tree.leaves(rest)) == bool(released)  # nothing else is left out of training
 
 
 def layers_of(tree) -> list[AbstractLayer]:
@@ -180,24 +194,31 @@ def per_record(layer: AbstractLayer, tap, depth: int):
 
 def gradients_through_taps(model, loss: Callable, points: jax.Array) -> list:
     """For each array of each layer: the gradient of every record, from one pass over the taps."""
-    structure = jax.tree.structure(model, is_leaf=is_layer)
 
     @jax.jit
-    def run(layers: list[AbstractLayer], points: jax.Array) -> list:
+    def run(model, points: jax.Array) -> list:
         def tapped(taps, x):
-            laid = [with_tap(layer, tap) for layer, tap in zip(layers, taps, strict=True)]
-            return loss(jax.tree.unflatten(structure, laid), x)
+            left = iter(taps)
+            laid = jax.tree.map(
+                lambda node: with_tap(node, next(left)) if is_layer(node) else node,
+                model,
+                is_leaf=is_layer,
+            )
+            return loss(laid, x)
 
+        layers = layers_of(model)
         taps = [zero_tap(layer) for layer in layers]
         found = jax.vmap(jax.grad(tapped), in_axes=(None, 0))(taps, points)
         pairs = zip(layers, found, strict=True)
         return [per_record(layer, tap, len(layer.stack)) for layer, tap in pairs]
 
-    return jax.tree.leaves(run(layers_of(model), points))
+    return jax.tree.leaves(run(model, points))
 
 
 def gradients_by_vmap(model, loss: Callable, points: jax.Array) -> list:
-    return jax.tree.leaves(jax.jit(jax.vmap(jax.grad(loss), in_axes=(None, 0)))(model, points))
+    trained, rest = trainable_part(model)
+    of_trained = jax.grad(lambda trained, x: loss(eqx.combine(trained, rest), x))
+    return jax.tree.leaves(jax.jit(jax.vmap(of_trained, in_axes=(None, 0)))(trained, points))
 
 
 def assert_same_gradients(ours: list, theirs: list, relative: float) -> None:
@@ -216,7 +237,7 @@ def of_inverse(bijection: AbstractBijection, x: jax.Array) -> jax.Array:
 def test_taps_give_each_record_the_gradient_of_the_private_part_or_are_refused(name: str):
     bijection, points = made(name, 5), batch(5)
     if not layers_of(bijection):
-        assert not jax.tree.leaves(bijection)
+        assert not jax.tree.leaves(trainable_part(bijection)[0])
     elif name.startswith("invert"):
         with pytest.raises(PrivacyError, match="data to base"):
             gradients_through_taps(bijection, of_inverse, points)

@@ -11,8 +11,8 @@ SMALL = ev.Repeated(300, ev.PoissonSampled(0.1, ev.Gaussian(8.5)))  # epsilon 0.
 LARGE = ev.Repeated(300, ev.PoissonSampled(0.1, ev.Gaussian(4.5)))  # epsilon 1.54
 
 
-@pytest.mark.parametrize("epsilon", [0, 0.0, -1.0, math.nan, math.inf])
-def test_a_budget_without_a_positive_finite_epsilon_is_refused(epsilon):
+@pytest.mark.parametrize("epsilon", [0, 0.0, -1.0, math.nan, -math.inf])
+def test_a_budget_without_a_positive_epsilon_is_refused(epsilon):
     with pytest.raises(ValueError, match="epsilon"):
         Budget(epsilon, 1e-5)
 
@@ -62,6 +62,28 @@ def test_a_refusal_of_something_else_than_training_has_no_false_advice():
 def test_unprotected_use_never_fits():
     with pytest.raises(BudgetError, match="inf"):
         Budget(100.0, 0.1).check(Ledger(), ev.NonPrivate(), purpose="peek")
+
+
+def test_an_infinite_epsilon_asks_for_no_privacy_and_admits_everything():
+    budget = Budget(math.inf, 1e-5)
+    assert not budget.private
+    assert Budget(1e300, 1e-5).private
+    ledger = Ledger().spend(ev.NonPrivate(), purpose="training")
+    assert budget.admits(ledger)
+    budget.check(ledger, ev.NonPrivate(), purpose="more")
+    budget.check(Ledger(), LARGE, purpose="training")
+    assert budget.remaining(Ledger()) == math.inf
+    assert ledger.guarantee(delta=budget.delta).epsilon == math.inf
+    assert Budget(math.inf, 0.0) == Budget(float("inf"), 0)
+    # the other number is checked all the same
+    for delta in (1.0, -0.1, math.nan):
+        with pytest.raises(ValueError, match="delta"):
+            Budget(math.inf, delta)
+
+
+def test_what_is_left_of_an_infinite_budget_is_a_number():
+    ledger = Ledger().spend(ev.NonPrivate(), purpose="training")
+    assert not math.isnan(Budget(math.inf, 1e-5).remaining(ledger))
 
 
 def test_a_budget_without_delta_admits_pure_releases_only():

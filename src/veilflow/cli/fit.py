@@ -4,18 +4,45 @@ import math
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, statement
 
 if TYPE_CHECKING:
+    from veilflow.privacy.guarantees import Guarantee
     from veilflow.tabular.io import Rows
 
 app = typer.Typer(help="Fit a private model to a data file.", no_args_is_help=True)
 
 Bounds = tuple[list[float], list[float]]
+
+
+# What every fit of rows of numbers asks for, said once.
+Data = Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow, NPZ or NPY file of numbers.")]
+Epsilon = Annotated[float, typer.Option(help="The most that may be spent.")]
+Delta = Annotated[float, typer.Option(help="Well below 1 / number of rows.")]
+Out = Annotated[Path, typer.Option(help="The model file to write, such as m.veil.")]
+Low = Annotated[
+    str | None,
+    typer.Option(help="Public lower bounds: one number, or one per column, with commas."),
+]
+High = Annotated[str | None, typer.Option(help="Public upper bounds, like --low.")]
+BoundsFile = Annotated[
+    Path | None, typer.Option(help="TOML file of public bounds: column = low and high.")
+]
+RowNorm = Annotated[
+    float | None, typer.Option(help="Public bound on the L2 norm of a row, instead of bounds.")
+]
+Columns = Annotated[str | None, typer.Option(help="Use only these columns: names, with commas.")]
+NumRecords = Annotated[int | None, typer.Option(help="The number of rows, if it is public.")]
+Seed = Annotated[
+    int | None, typer.Option(help="For research only: weakens the guarantee, and says so.")
+]
+Hardened = Annotated[
+    bool, typer.Option("--hardened", help="Noise that is safe in floating point; slower.")
+]
 
 
 @app.callback()
@@ -26,27 +53,16 @@ def _group() -> None:
 @app.command("density")
 @guarded
 def density(
-    data: Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow, NPZ or NPY file of numbers.")],
-    epsilon: Annotated[float, typer.Option(help="The most that may be spent.")],
-    delta: Annotated[float, typer.Option(help="Well below 1 / number of rows.")],
-    out: Annotated[Path, typer.Option(help="The model file to write, such as m.veil.")],
-    low: Annotated[
-        str | None,
-        typer.Option(help="Public lower bounds: one number, or one per column, with commas."),
-    ] = None,
-    high: Annotated[str | None, typer.Option(help="Public upper bounds, like --low.")] = None,
-    bounds: Annotated[
-        Path | None, typer.Option(help="TOML file of public bounds: column = low and high.")
-    ] = None,
-    row_norm: Annotated[
-        float | None, typer.Option(help="Public bound on the L2 norm of a row, instead of bounds.")
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Use only these columns: names, with commas.")
-    ] = None,
-    num_records: Annotated[
-        int | None, typer.Option(help="The number of rows, if it is public.")
-    ] = None,
+    data: Data,
+    epsilon: Epsilon,
+    delta: Delta,
+    out: Out,
+    low: Low = None,
+    high: High = None,
+    bounds: BoundsFile = None,
+    row_norm: RowNorm = None,
+    columns: Columns = None,
+    num_records: NumRecords = None,
     steps: Annotated[int | None, typer.Option(help="Number of noisy steps.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Expected size of a batch.")] = None,
     sampling_rate: Annotated[
@@ -54,16 +70,12 @@ def density(
     ] = None,
     clip_norm: Annotated[float | None, typer.Option(help="L2 bound on one row's gradient.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Of the optimizer.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="For research only: weakens the guarantee, and says so.")
-    ] = None,
+    seed: Seed = None,
     count_clamped: Annotated[
         bool,
         typer.Option("--count-clamped", help="Pay for the number of rows outside the bounds."),
     ] = False,
-    hardened: Annotated[
-        bool, typer.Option("--hardened", help="Noise that is safe in floating point; slower.")
-    ] = False,
+    hardened: Hardened = False,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="Secret file to go on from after a crash, without new spending."),
@@ -75,15 +87,9 @@ def density(
     check_out(out, force=force, inputs=(data,))
     from veilflow.models.density import DensityFlow
     from veilflow.privacy.budget import Budget
-    from veilflow.tabular.io import read_rows
 
     budget = Budget(epsilon, delta)
-    if bounds is None and low is None and high is None and row_norm is None:
-        raise ValueError(
-            "give --bounds, or --low and --high, or --row-norm. They come from knowledge of the "
-            "domain and are never read from the rows."
-        )
-    rows = read_rows(data, columns=_names(columns))
+    rows, box = _read(data, columns, low=low, high=high, file=bounds, row_norm=row_norm)
     settings = {
         "row_norm": row_norm,
         "num_records": num_records,
@@ -96,15 +102,84 @@ def density(
     }
     model = DensityFlow(
         budget=budget,
-        bounds=_bounds(rows, low=low, high=high, file=bounds),
+        bounds=box,
         count_clamped=count_clamped,
         hardened=hardened,
-        # what is not given keeps the default of the library, which is the only one
-        **{name: value for name, value in settings.items() if value is not None},
+        **_given(settings),
     )
     fitted = model.fit(rows, progress=True, checkpoint=checkpoint, save_as=out)
-    result = {"out": out, "guarantee": fitted.guarantee.to_json()}
-    emit(result, f"wrote {out}\n{statement(fitted.guarantee)}", as_json=as_json)
+    _report(out, fitted.guarantee, as_json=as_json)
+
+
+@app.command("mixture")
+@guarded
+def mixture(
+    data: Data,
+    epsilon: Epsilon,
+    delta: Delta,
+    out: Out,
+    components: Annotated[int | None, typer.Option(help="Normals in the mixture.")] = None,
+    low: Low = None,
+    high: High = None,
+    bounds: BoundsFile = None,
+    row_norm: RowNorm = None,
+    columns: Columns = None,
+    num_records: NumRecords = None,
+    iterations: Annotated[int | None, typer.Option(help="Number of noisy steps of EM.")] = None,
+    seed: Seed = None,
+    hardened: Hardened = False,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a mixture of normals to rows of numbers with differential privacy (DP-MoG)."""
+    check_out(out, force=force, inputs=(data,))
+    from veilflow.models.mixture import MixtureDensity
+    from veilflow.privacy.budget import Budget
+
+    budget = Budget(epsilon, delta)
+    rows, box = _read(data, columns, low=low, high=high, file=bounds, row_norm=row_norm)
+    settings = {
+        "row_norm": row_norm,
+        "num_components": components,
+        "num_records": num_records,
+        "iterations": iterations,
+        "seed": seed,
+    }
+    model = MixtureDensity(budget=budget, bounds=box, hardened=hardened, **_given(settings))
+    fitted = model.fit(rows, progress=True)
+    fitted.save(out)
+    _report(out, fitted.guarantee, as_json=as_json)
+
+
+def _read(
+    data: Path,
+    columns: str | None,
+    *,
+    low: str | None,
+    high: str | None,
+    file: Path | None,
+    row_norm: float | None,
+) -> tuple["Rows", Bounds | None]:
+    """The rows, and the bounds that the flags declare for them, if they do."""
+    from veilflow.tabular.io import read_rows
+
+    if file is None and low is None and high is None and row_norm is None:
+        raise ValueError(
+            "give --bounds, or --low and --high, or --row-norm. They come from knowledge of the "
+            "domain and are never read from the rows."
+        )
+    rows = read_rows(data, columns=_names(columns))
+    return rows, _bounds(rows, low=low, high=high, file=file)
+
+
+def _given(settings: dict[str, Any]) -> dict[str, Any]:
+    """Without what was not given: that keeps the default of the library, which is the only one."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _report(out: Path, guarantee: "Guarantee", *, as_json: bool) -> None:
+    result = {"out": out, "guarantee": guarantee.to_json()}
+    emit(result, f"wrote {out}\n{statement(guarantee)}", as_json=as_json)
 
 
 def _names(text: str | None) -> list[str] | None:

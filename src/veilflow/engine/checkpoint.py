@@ -54,6 +54,8 @@ class Checkpoint:
         self.seconds = seconds
         self._context: dict[str, Any] = {}
         self._records: str | None = None
+        self._vouched = False
+        """Whether `_records` stand for what the next `restore` will see."""
 
     def check_replayable(self, *, hardened: bool) -> None:
         """Raise for a run whose noise is not made from its secret."""
@@ -100,10 +102,23 @@ class Checkpoint:
             ) from None
 
     def begin(self, secret: Secret, context: dict[str, Any], *, records: Sensitive[PyTree]) -> None:
-        """Record the secret, whose records they are and what was released before training starts."""
+        """Record the secret, whose records they are and what was released before training starts.
+
+        These may be the records that training will see, or those it makes them of.
+        """
         self._context = dict(context)
-        self._records = _fingerprint(records.open(), secret)
+        self._records, self._vouched = _fingerprint(records.open(), secret), True
         self._write({}, 0, None, secret)
+
+    def check_records(self, saved: Saved, records: Sensitive[PyTree]) -> None:
+        """Raise unless `saved` was begun with these records: before anything is done with its secret.
+
+        Raises:
+            PrivacyError: They are others.
+        """
+        self._records, self._vouched = _fingerprint(records.open(), saved.secret), True
+        if saved.records != self._records:
+            raise self._other("set of records")
 
     def restore(
         self, state: PyTree, *, plan: TrainingPlan, records: PyTree, secret: Secret
@@ -114,7 +129,9 @@ class Checkpoint:
             PrivacyError: The checkpoint belongs to another plan or to other records.
             ArtifactError: Its arrays do not fit the model.
         """
-        self._records = _fingerprint(records, secret)
+        if not self._vouched:  # by `begin` or `check_records`, once
+            self._records = _fingerprint(records, secret)
+        self._vouched = False
         saved = self.read()
         if saved is None:
             return state, 0
@@ -125,10 +142,7 @@ class Checkpoint:
         }
         what = next((what for what, differs in others.items() if differs), None)
         if what is not None:
-            raise PrivacyError(
-                f"{self.path.name} belongs to another {what}. Going on would reuse its noise, and "
-                "the difference of the two runs would be exposed. Use another checkpoint path."
-            )
+            raise self._other(what)
         if saved.plan is None:  # begun, and killed before the first step was written down
             return state, 0
         leaves, treedef = jax.tree.flatten(state)
@@ -149,6 +163,12 @@ class Checkpoint:
         """Remove the file: the run is over and its secret is not needed any more."""
         self.path.unlink(missing_ok=True)
         self._partial.unlink(missing_ok=True)
+
+    def _other(self, what: str) -> PrivacyError:
+        return PrivacyError(
+            f"{self.path.name} belongs to another {what}. Going on would reuse its noise, and "
+            "the difference of the two runs would be exposed. Use another checkpoint path."
+        )
 
     def _check_owner(self) -> None:
         """Raise unless the file is ours alone: a planted secret would take the noise away."""

@@ -29,6 +29,7 @@ from veilflow.models.architecture import Architecture
 
 _MOST_BITS = 24
 """Of a whole grid: 2^24 cells."""
+_MOST_COLUMNS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +54,18 @@ class Assembly:
 
     def __post_init__(self) -> None:
         check.count(dim=self.dim)
+        if self.dim > _MOST_COLUMNS:  # a flow without arrays would be as large as it claims to be
+            raise ValueError(f"dim must be at most {_MOST_COLUMNS}, got {self.dim}.")
         for name in ("pieces", "components", "bits"):
             if getattr(self, name) is not None:
                 check.count(**{name: getattr(self, name)})
         check.positive(border=self.border)
+        if not isinstance(self.linear, bool):
+            raise TypeError(f"linear must be true or false, got {self.linear!r}.")
+        if self.blend is not None:
+            check.fraction(blend=self.blend)
+        if (self.bits is None) != (self.blend is None) or (self.bits and not self.components):
+            raise ValueError("a grid has bits, a mixture and the weight of its blend, all or none.")
         if self.bits is not None and self.bits * self.dim > _MOST_BITS:
             raise ValueError(f"a grid has at most 2^{_MOST_BITS} cells.")
 

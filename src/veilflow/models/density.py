@@ -11,7 +11,6 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Float
@@ -19,33 +18,22 @@ from jaxtyping import Float
 from veilflow._core import check
 from veilflow._core.errors import PrivacyError
 from veilflow._core.keys import Secret
-from veilflow.engine import Checkpoint, Flat, Optimizer, TrainingPlan, progress_bar, train
-from veilflow.engine.loop import hardened_slack
+from veilflow.engine import Checkpoint, TrainingPlan, progress_bar, train
 from veilflow.flows import Flow, StandardNormal
+from veilflow.models import domain as domains
 from veilflow.models import planner
 from veilflow.models.architecture import Architecture
 from veilflow.models.assembly import Assembly, in_order, join
-from veilflow.models.domain import Ball, Box, Domain
+from veilflow.models.assumptions import assuming
+from veilflow.models.domain import Box, Domain
 from veilflow.models.fitted_density import FittedDensityFlow
 from veilflow.models.planner import Recipe
-from veilflow.models.starting import Started, begin, start_coordinates, start_event
-from veilflow.privacy import calibration
+from veilflow.models.pricing import Counts, learn_facts, settle, training_plan
+from veilflow.models.starting import Started, begin
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.events import Event, NonPrivate, PureDP
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
-from veilflow.privacy.mechanisms import count_records
 from veilflow.tabular.io import read_rows
-
-_COUNT_SHARE = 0.02
-"""Part of epsilon that each paid count takes."""
-_GRID_SHARE = 0.8
-"""Part of epsilon that a grid takes where private training is asked for on top of it."""
-
-SEED_ASSUMPTION = "the seed was chosen by the user"
-FLOAT_ASSUMPTION = "noise and sums in float32 count as exact"
-SUM_ASSUMPTION = "sums in float32 count as exact"
-GENERATOR_ASSUMPTION = "numbers from the Threefry generator count as random"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +58,7 @@ class DensityFlow:
         flow: The flow to train, as `vf.maf(...)`, `vf.nsf(...)` or `vf.realnvp(...)`.
         base: What the flow starts from: "normal", or "mixture" for a paid one (a grid in up to three
             dimensions of a box, private EM in more).
+        num_components: Normals of a base by private EM.
         start: What is released before training: "whitening" (mean and covariance), "columns" (every
             column made normal, then whitening), "grid" (a density on a grid), "actnorm" (scales and
             shifts inside the flow), or "none".
@@ -99,6 +88,7 @@ class DensityFlow:
     flow: Architecture | None = None
     base: str = "auto"
     start: str = "auto"
+    num_components: int | None = None
     steps: int | None = None
     batch_size: int | None = None
     sampling_rate: float | None = None
@@ -118,6 +108,8 @@ class DensityFlow:
             )
         if self.budget.delta == 0 and self.budget.private:
             raise ValueError("delta must be positive: Gaussian noise has no guarantee at delta=0.")
+        if self.hardened and not self.budget.private:
+            raise ValueError("hardened=True needs a finite epsilon: there is no noise to harden.")
         if self.flow is not None and not isinstance(self.flow, Architecture):
             raise TypeError(
                 f"flow must be vf.maf(...), vf.nsf(...) or vf.realnvp(...), got {self.flow!r}."
@@ -129,11 +121,14 @@ class DensityFlow:
             raise ValueError("start='grid' needs bounds: a ball has no axes to cut along.")
         if self.start == "grid" and self.base == "normal":
             raise ValueError("start='grid' makes the base. Leave base out, or give another start.")
+        if self.start == "actnorm" and self.base == "mixture":
+            raise ValueError("start='actnorm' leads to a normal base. Give another start or base.")
         if self.start == "columns" and not isinstance(domain, Box):
             raise ValueError("start='columns' needs bounds for every column. Give bounds.")
         for name in (
             "num_records",
             "batch_size",
+            "num_components",
             "steps",
         ):  # NumPy's numbers would not go into a file
             value = getattr(self, name)
@@ -196,20 +191,24 @@ class DensityFlow:
         # will be released: composition is proved for parameters that do not depend on the data.
         dim = table.values.shape[1]
         recipe = self.recipe(dim)
-        prices = self._prices(recipe, dim)
+        counts = Counts(records=self.num_records is None, clamped=self.count_clamped)
+        prices = settle(recipe, dim, self.budget, counts=counts, hardened=self.hardened)
         file = None if checkpoint is None else Checkpoint(checkpoint)
         if file is not None:
             file.check_replayable(hardened=self.hardened)
-            if recipe.start == "grid":
+            if recipe.start == "grid" or not recipe.steps:
                 raise ValueError(
-                    "a fit that starts from a grid keeps no checkpoint: its counts would be drawn and "
-                    "paid for again. Leave checkpoint out; such a fit takes seconds."
+                    "a fit that starts from a grid or has no steps keeps no checkpoint: its counts "
+                    "would be drawn and paid for again. Leave checkpoint out; it takes seconds."
                 )
 
         coordinates = sensitive.map(lambda x: domain.encode(domain.clamp(x)).astype(np.float32))
         saved = None if file is None else file.read()
         if saved is None:
-            secret, facts = Secret.from_seed(self.seed), self._facts(sensitive, domain)
+            secret = Secret.from_seed(self.seed)
+            facts = learn_facts(
+                sensitive, domain, self.budget, num_records=self.num_records, counts=counts
+            )
             if file is not None:
                 context = {"facts": facts, "for": self._fingerprint()}
                 file.begin(secret, context, records=coordinates)
@@ -219,6 +218,8 @@ class DensityFlow:
                     "the checkpoint belongs to other settings. Going on would reuse its noise. "
                     "Use the settings of the interrupted run, or another checkpoint path."
                 )
+            assert file is not None
+            file.check_records(saved, coordinates)
             secret, facts = saved.secret, saved.context["facts"]
 
         started = begin(
@@ -231,15 +232,22 @@ class DensityFlow:
             secret=secret,
             hardened=self.hardened,
         )
-        ledger, trained, plan = prices.ledger, None, None
+        ledger, plan = prices.ledger, None
+        # ActNorms are inside the flow: it is kept even where nothing more is trained
+        trained = started.flow.bijection if recipe.start == "actnorm" else None
         if recipe.steps:
-            plan = self._plan(recipe, prices, facts)
+            plan = training_plan(
+                recipe,
+                prices,
+                self.budget,
+                num_records=facts["num_records"],
+                ema_decay=self.ema_decay,
+                hardened=self.hardened,
+            )
             trained = self._train(plan, ledger, started, secret, file, progress)
             ledger = ledger.spend(plan.event, purpose="training")
-        ledger = ledger.assuming(SUM_ASSUMPTION if self.hardened else FLOAT_ASSUMPTION)
-        ledger = ledger.assuming(GENERATOR_ASSUMPTION)
-        if secret.chosen:
-            ledger = ledger.assuming(SEED_ASSUMPTION)
+        if recipe.steps or recipe.start != "grid":  # a grid alone draws exact noise on integers
+            ledger = assuming(ledger, hardened=self.hardened, generator=True, seeded=secret.chosen)
         assembly = Assembly(
             dim=dim,
             architecture=recipe.architecture if trained is not None else None,
@@ -284,6 +292,7 @@ class DensityFlow:
             budget=self.budget,
             base=self.base,
             start=self.start,
+            num_components=self.num_components,
             sampling_rate=self._rate(),
             chosen={
                 "architecture": self.flow,
@@ -327,16 +336,7 @@ class DensityFlow:
         return trained.value.bijection
 
     def _domain(self) -> Domain:
-        if (self.bounds is None) == (self.row_norm is None):
-            given = "neither" if self.bounds is None else "both"
-            raise ValueError(
-                f"declare bounds=(low, high) or row_norm=..., got {given}. They come from knowledge "
-                "of the domain and are never read from the rows."
-            )
-        if self.bounds is not None:
-            return Box.declared(self.bounds)
-        check.positive(row_norm=self.row_norm)
-        return Ball(float(self.row_norm))  # type: ignore[arg-type]
+        return domains.declared(bounds=self.bounds, row_norm=self.row_norm)
 
     def _rate(self) -> float | None:
         """The sampling rate the user chose, if any; from declared facts alone."""
@@ -354,104 +354,9 @@ class DensityFlow:
             )
         return min(1.0, self.batch_size / self.num_records)
 
-    def _prices(self, recipe: Recipe, dim: int) -> "_Prices":
-        """What will be paid, known before it is released."""
-        ledger = Ledger()
-        count: Event = NonPrivate()
-        if self.budget.private:
-            count = PureDP(_COUNT_SHARE * self.budget.epsilon)
-        if self.num_records is None:
-            ledger = ledger.spend(count, purpose="number of records")
-        if self.count_clamped:
-            ledger = ledger.spend(count, purpose="number of rows outside the bounds")
-        if self.hardened and recipe.start != "grid":
-            flow = eqx.filter_eval_shape(
-                lambda: recipe.architecture.build(dim, key=Secret.from_seed(0).key("weights"))
-            )
-            slack = hardened_slack(
-                flow,
-                steps=recipe.steps,
-                epsilon=self.budget.epsilon,
-                others=start_coordinates(recipe, dim),
-            )
-            ledger = ledger.spend(slack, purpose="distance of grid noise from Gaussian")
-        grid_epsilon = None
-        if recipe.start == "grid":
-            grid_epsilon = self._grid_epsilon(ledger, alone=recipe.steps == 0)
-        event = start_event(recipe, grid_epsilon)
-        if event is not None:
-            ledger = ledger.spend(event, purpose=f"start ({recipe.start})")
-        noise = 0.0
-        if self.budget.private and recipe.steps:
-            noise = calibration.noise_multiplier(
-                self.budget, sampling_rate=recipe.sampling_rate, steps=recipe.steps, ledger=ledger
-            )
-        return _Prices(ledger, noise, grid_epsilon)
-
-    def _grid_epsilon(self, ledger: Ledger, *, alone: bool) -> float:
-        """The price of a grid: all that is left, or a share of the budget if training follows."""
-        if not self.budget.private:
-            return np.inf
-        if not alone:
-            return _GRID_SHARE * self.budget.epsilon
-        return calibration.calibrate(
-            PureDP,
-            self.budget,
-            bracket=(1e-6 * self.budget.epsilon, self.budget.epsilon),
-            increasing=True,
-            ledger=ledger,
-            what="epsilon of the grid",
-        )
-
-    def _plan(self, recipe: Recipe, prices: "_Prices", facts: dict[str, Any]) -> TrainingPlan:
-        plan = TrainingPlan(
-            clipping=Flat(recipe.clip_norm),
-            noise_multiplier=prices.noise_multiplier,
-            sampling_rate=recipe.sampling_rate,
-            expected_batch_size=recipe.sampling_rate * facts["num_records"],
-            steps=recipe.steps,
-            optimizer=Optimizer(
-                learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay
-            ),
-            ema_decay=self.ema_decay,
-            hardened=self.hardened,
-            private=self.budget.private,
-        )
-        if plan.private:
-            self.budget.check(prices.ledger, plan.event, purpose="training")
-        return plan
-
-    def _facts(self, rows: Sensitive[Any], domain: Domain) -> dict[str, Any]:
-        """Facts about the rows that are needed or asked for: declared, or paid for as `_prices`."""
-        facts: dict[str, Any] = {"num_records": self.num_records, "declared": ["num_records"]}
-        if self.num_records is None:
-            facts = {"num_records": max(1, self._count(rows)), "declared": []}
-            self.budget.warn_if_weak(facts["num_records"])
-        if self.count_clamped:
-            outside = rows.map(
-                lambda x: x[domain.outside(x)], description="rows outside the bounds"
-            )
-            facts["clamped_rows"] = max(0, self._count(outside))
-        return facts
-
-    def _count(self, rows: Sensitive[Any]) -> int:
-        if not self.budget.private:
-            return len(rows.open())
-        return int(count_records(rows, epsilon=_COUNT_SHARE * self.budget.epsilon).value)
-
     def _fingerprint(self) -> str:
         # a long array of bounds is shortened in the first part, whole in the second
         return repr((self, self._domain().to_json()))
-
-
-@dataclass(frozen=True)
-class _Prices:
-    """The whole price of a fit, before anything is released."""
-
-    ledger: Ledger
-    """All but the training."""
-    noise_multiplier: float
-    grid_epsilon: float | None
 
 
 def _loss(flow: Flow, row: Float[jax.Array, " dim"], key: Any) -> Float[jax.Array, ""]:

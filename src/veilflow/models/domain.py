@@ -164,6 +164,20 @@ class Ball(Domain):
         return {"kind": "ball", "row_norm": self.row_norm}
 
 
+def declared(*, bounds: Any, row_norm: float | None) -> Domain:
+    """The domain that exactly one of `bounds` and `row_norm` declares."""
+    if (bounds is None) == (row_norm is None):
+        given = "neither" if bounds is None else "both"
+        raise ValueError(
+            f"declare bounds=(low, high) or row_norm=..., got {given}. They come from knowledge of "
+            "the domain and are never read from the rows."
+        )
+    if row_norm is None:
+        return Box.declared(bounds)
+    check.positive(row_norm=row_norm)
+    return Ball(float(row_norm))
+
+
 def from_json(data: dict[str, Any]) -> Domain:
     """The domain written by `to_json`."""
     if data["kind"] == "ball":

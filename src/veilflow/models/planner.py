@@ -8,6 +8,8 @@ numbers); no rule has seen a data set of the reproductions.
   was tried and made every generated set worse.
 - More columns of a box: their marginals, then rounds of whitening, then a flow.
 - A ball, whose columns have no scale of their own: rounds of whitening, then a flow.
+- In more than three dimensions the base is a mixture of a few normals by private EM. It gained a nat
+  or more where rows come in clusters, and lost up to 0.4 on one set without any.
 - The flow: noise decides, not the batch. With add/remove, Poisson and PLD the noise of a whole run is
   within 4 % of its limit from 1,024 records a step and 2,000 steps on. Gradients are longer than any
   sensible clip throughout, so only their direction counts and a clip of 1 is as good as another.
@@ -20,6 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from veilflow.models.architecture import Architecture, maf
+from veilflow.models.start.mixture import noise_multipliers
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
 
@@ -27,7 +30,7 @@ _GRID_DIM = 3
 _GRID_CELLS = 3.0
 """Cells of a grid, over records times epsilon."""
 _GRID_BITS = 20
-"""At most 2^20 cells."""
+"""About 2^20 cells at most: one bit more where the axes do not share them evenly."""
 _START_SHARE = (0.1, 0.3)
 """Least and most of the squared privacy parameter that a start takes."""
 _ENOUGH = 3000.0
@@ -36,11 +39,18 @@ _WHITENING = (0.2, 0.3, 0.5)
 """How rounds of whitening share what they have."""
 _MARGINALS = 0.5
 """What marginals take where there are both."""
+_MIXTURE_SHARE = 0.2
+"""What a mixture by EM takes of the squared privacy parameter."""
+_COMPONENTS = (2, 20)
+_RECORDS_PER_COMPONENT = 500.0
+"""Records times mu that each component of a mixture by EM needs."""
+_EM_STEPS = 16
 _ASSUMED_RECORDS = 10_000
 """For rules of thumb where the number is not declared."""
 _ASSUMED_RATE = 0.02
 """Sampling rate where the number of records is not declared."""
 _BATCH = (1024, 4096)
+_OPEN_BATCH = 512
 
 MARGINAL_BITS = 9
 """Histograms of columns have 2^9 cells."""
@@ -75,6 +85,10 @@ class Recipe:
     """Noise multiplier of the marginals; 0 only for a fit without privacy."""
     whitening_noise: tuple[float, ...]
     """Noise multiplier of each round of moments."""
+    components: int
+    """Normals in a base released by private EM; 0 for another base."""
+    mixture_noise: tuple[float, ...]
+    """Noise multiplier of each step of EM."""
     architecture: Architecture
     steps: int
     """Steps of private training; 0 where the start is all."""
@@ -86,7 +100,7 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """The recipe as plain JSON values."""
         plain = {**asdict(self), "architecture": self.architecture.to_json()}
-        return {**plain, "whitening_noise": list(self.whitening_noise)}
+        return {name: list(x) if isinstance(x, tuple) else x for name, x in plain.items()}
 
 
 def plan(
@@ -97,6 +111,7 @@ def plan(
     budget: Budget,
     base: str,
     start: str,
+    num_components: int | None,
     sampling_rate: float | None,
     chosen: dict[str, Any],
 ) -> Recipe:
@@ -109,12 +124,18 @@ def plan(
         budget: Of the whole fit.
         base: "auto", "normal" or "mixture".
         start: "auto" or one of `STARTS`.
+        num_components: Of a mixture by EM, if the user gave it.
         sampling_rate: If the user gave one, or a batch size to make it from.
         chosen: Other settings the user gave; None stands for no choice.
     """
     if start == "auto":
         grid = box and dim <= _GRID_DIM and base != "normal"
         start = "grid" if grid else "columns" if box else "whitening"
+    if start == "grid" and dim > _GRID_BITS:
+        raise ValueError(
+            f"a grid over {dim} columns would have more than 2^{_GRID_BITS} cells. "
+            "Leave start out, or give another."
+        )
     records = _ASSUMED_RECORDS if num_records is None else num_records
     if sampling_rate is None:
         batch = _batch(records, budget.epsilon)
@@ -126,6 +147,8 @@ def plan(
     if start == "actnorm":
         settings["architecture"] = replace(settings["architecture"], actnorm=True)
     blocks = settings["architecture"].blocks
+    by_em = start != "grid" and (base == "mixture" or (base == "auto" and budget.private))
+    components = (num_components or _components(records, budget)) if by_em else 0
     marginal_noise, whitening_noise = _start_noise(start, blocks, records, budget)
     return Recipe(
         start=start,
@@ -133,20 +156,44 @@ def plan(
         marginal_noise=marginal_noise,
         whitening_noise=whitening_noise,
         sampling_rate=sampling_rate,
+        components=components,
+        mixture_noise=_mixture_noise(components, budget),
         **settings,
     )
 
 
+def _components(num_records: int, budget: Budget) -> int:
+    """Normals in a mixture by EM."""
+    least, most = _COMPONENTS
+    if not budget.private:
+        return most
+    enough = num_records * calibration.gaussian_mu(budget) / _RECORDS_PER_COMPONENT
+    return round(min(max(enough, least), most))
+
+
+def _mixture_noise(components: int, budget: Budget) -> tuple[float, ...]:
+    """Noise of each step of EM, for its share of the squared mu."""
+    if not components:
+        return ()
+    if not budget.private:
+        return (0.0,) * _EM_STEPS
+    mu = calibration.gaussian_mu(budget)
+    return noise_multipliers((_EM_STEPS / _MIXTURE_SHARE) ** 0.5 / mu, components, _EM_STEPS)
+
+
 def _batch(num_records: int, epsilon: float) -> float:
     """Expected records in a step."""
+    if epsilon == math.inf:
+        return _OPEN_BATCH
     least = min(_BATCH[0], max(64, num_records // 4))
-    return max(least, min(_BATCH[1], num_records * min(epsilon, 100.0) / 100))
+    return max(least, min(_BATCH[1], num_records * epsilon / 100))
 
 
 def _grid_bits(dim: int, num_records: int, epsilon: float) -> int:
     """Bits of resolution along each axis."""
     cells = max(_GRID_CELLS * num_records * min(epsilon, 10.0), 2.0)
-    return max(1, round(min(math.log2(cells), _GRID_BITS) / dim))
+    bits = round(min(math.log2(cells), _GRID_BITS) / dim)
+    return max(1, min(bits, (_GRID_BITS + 1) // dim))
 
 
 def _start_noise(

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from veilflow._core.keys import Secret
-from veilflow.flows import AbstractBase, AbstractBijection, Flow, StandardNormal
+from veilflow.flows import AbstractBase, AbstractBijection, Flow, GaussianMixture, StandardNormal
 from veilflow.models.planner import MARGINAL_BITS, Recipe
 from veilflow.models.start.actnorm import private_actnorm
 from veilflow.models.start.grid import private_grid
 from veilflow.models.start.marginals import private_marginals
+from veilflow.models.start.mixture import event_of, num_draws, private_mixture
 from veilflow.models.start.whitening import private_whitening
 from veilflow.privacy.events import Event, Gaussian, NonPrivate, PureDP, Together
 from veilflow.privacy.guarantees import Sensitive
@@ -38,24 +39,29 @@ class Started:
 
 def start_event(recipe: Recipe, grid_epsilon: float | None) -> Event | None:
     """What `begin` will cost, whatever it finds."""
-    if recipe.start == "none":
-        return None
     if recipe.start == "grid":
         assert grid_epsilon is not None
         return NonPrivate() if grid_epsilon == np.inf else PureDP(grid_epsilon)
     noises = recipe.whitening_noise
     if recipe.start == "columns":
         noises = (recipe.marginal_noise, *noises)
-    return Together(tuple(NonPrivate() if noise == 0 else Gaussian(noise) for noise in noises))
+    events: list[Event] = [NonPrivate() if noise == 0 else Gaussian(noise) for noise in noises]
+    if recipe.components:
+        events.append(event_of(recipe.mixture_noise))
+    return Together(tuple(events)) if events else None
 
 
 def start_coordinates(recipe: Recipe, dim: int) -> int:
     """How many numbers the start draws Gaussian noise for."""
     rounds = len(recipe.whitening_noise)
+    square = 1 + dim + dim * (dim + 1) // 2
+    mixture = 0
+    if recipe.components:
+        mixture = num_draws(dim, recipe.components, len(recipe.mixture_noise))
     if recipe.start == "actnorm":
-        return rounds * 2 * dim
+        return mixture + rounds * 2 * dim
     marginals = dim * 2**MARGINAL_BITS if recipe.start == "columns" else 0
-    return marginals + rounds * (dim + dim * (dim + 1) // 2)
+    return mixture + marginals + rounds * (square - 1)
 
 
 def begin(
@@ -109,6 +115,15 @@ def begin(
         )
         maps.insert(0, linear.value)
         rows = _behind(linear.value, rows)
+    if recipe.components:
+        mixture = private_mixture(
+            rows,
+            spread=1.0,
+            num_components=recipe.components,
+            noise_multipliers=recipe.mixture_noise,
+            **noise,
+        ).value.mixture
+        base = GaussianMixture.create(mixture.weights, mixture.means, mixture.covariances)
     if recipe.start == "actnorm":
         flow = private_actnorm(
             flow,

@@ -4,6 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from veilflow.nn.tap import is_layer
 
@@ -27,7 +28,9 @@ def trainable_spec(model: Any) -> Any:
 
 def _of_node(node: Any) -> Any:
     if not _is_frozen(node):
-        return eqx.is_inexact_array(node)
+        # a shape stands for an array: sizes are counted, and paid for, before anything is built
+        shape = isinstance(node, jax.ShapeDtypeStruct)
+        return jnp.issubdtype(node.dtype, jnp.inexact) if shape else eqx.is_inexact_array(node)
     if any(is_layer(inner) for inner in jax.tree.leaves(node, is_leaf=is_layer)):
         raise ValueError(f"{type(node).__name__} is frozen and must not hold layers.")
     return jax.tree.map(lambda _: False, node)

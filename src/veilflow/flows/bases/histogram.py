@@ -40,7 +40,7 @@ class Histogram(AbstractBase, AbstractFrozen):
         """The natural log of the density at one example; -inf outside the box."""
         side = 2**self.bits
         parts = jnp.floor((z / self.border + 1) * (side / 2))
-        inside = jnp.all((parts >= 0) & (parts < side))
+        inside = jnp.all(jnp.abs(z) <= self.border)  # the border is in: clamped rows lie on it
         parts = jnp.clip(parts, 0, side - 1).astype(jnp.int32)
         cell = jnp.zeros((), jnp.int32)
         for axis in range(self.dim):

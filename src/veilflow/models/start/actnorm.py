@@ -59,7 +59,7 @@ def private_actnorm(
         block = scan.num_blocks - 1 - turn
         y = _inverse(_at(before, block), y)
         unit = np.clip(np.asarray(np.nan_to_num(y), np.float64) / _REACH, -1, 1)
-        sums = ClippedSum(jnp.asarray(np.stack([unit.sum(0), (unit**2).sum(0)])), clip_norm)
+        sums = ClippedSum(np.stack([unit.sum(0), (unit**2).sum(0)]), clip_norm)
         released = release(
             sums,
             noise_multiplier=noise_multiplier,

@@ -5,7 +5,6 @@ and turning it into the map from the column to a normal leaves to the flow what 
 with each other.
 """
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
@@ -49,7 +48,7 @@ def private_marginals(
     counts = np.stack([np.bincount(at[:, i], minlength=cells) for i in range(dim)])
     sensitivity = dim**0.5
     released = release(
-        ClippedSum(jnp.float32(counts), sensitivity),
+        ClippedSum(counts, sensitivity),
         noise_multiplier=noise_multiplier,
         key=secret.key("marginals"),
         hardened=hardened,

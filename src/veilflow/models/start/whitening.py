@@ -12,7 +12,6 @@ References:
 
 from collections.abc import Sequence
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -25,7 +24,7 @@ from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 _REACH = 1.5
 """Radius in whitened coordinates, over sqrt(dim), from the second round on."""
 _SMALLEST = 1e-12
-"""No variance is below this: constant columns have none."""
+"""No variance is below this, nor below this part of the largest: columns may be constant, or alike."""
 _SENSITIVITY = 2.0**0.5
 """L2 norm of (x, xx^T) at |x| = 1: no row moves the sum by more."""
 
@@ -75,7 +74,10 @@ def private_whitening(
         mean = mean + factor @ shift
         factor = factor @ (vectors * np.sqrt(values))
         radius = _REACH * dim**0.5
-    return Released(FixedLinear.from_moments(mean, factor @ factor.T), Together(tuple(events)))
+    values, vectors = np.linalg.eigh(factor @ factor.T)
+    values = np.maximum(values, _SMALLEST * values.max())  # rounds multiply what is small
+    whole = (vectors * values) @ vectors.T
+    return Released(FixedLinear.from_moments(mean, whole), Together(tuple(events)))
 
 
 def _moments(rows: Sensitive, mean: np.ndarray, factor: np.ndarray, radius: float) -> ClippedSum:
@@ -86,7 +88,7 @@ def _moments(rows: Sensitive, mean: np.ndarray, factor: np.ndarray, radius: floa
     upper = np.triu_indices(len(square))
     # off the diagonal times sqrt(2): half of the matrix then has the norm of the whole
     weights = np.where(upper[0] == upper[1], 1.0, 2.0**0.5)
-    total = jnp.asarray(np.concatenate([z.sum(axis=0), weights * square[upper]]))
+    total = np.concatenate([z.sum(axis=0), weights * square[upper]])
     return ClippedSum(total, _SENSITIVITY)
 
 

@@ -1,0 +1,23 @@
+"""The sentences a guarantee of a fitted model may rest on, each said in one way only."""
+
+from veilflow.privacy.ledger import Ledger
+
+SEED_ASSUMPTION = "the seed was chosen by the user"
+FLOAT_ASSUMPTION = "noise and sums in float32 count as exact"
+SUM_ASSUMPTION = "sums in float32 count as exact"
+GENERATOR_ASSUMPTION = "numbers from the Threefry generator count as random"
+
+
+def assuming(ledger: Ledger, *, hardened: bool, generator: bool, seeded: bool) -> Ledger:
+    """`ledger` with what Gaussian noise on floating-point sums rests on.
+
+    Args:
+        ledger: Of the fit.
+        hardened: Whether all noise is drawn on a grid.
+        generator: Whether a pseudorandom generator decides anything: batches, or noise.
+        seeded: Whether a person chose its seed.
+    """
+    ledger = ledger.assuming(SUM_ASSUMPTION if hardened else FLOAT_ASSUMPTION)
+    if generator:
+        ledger = ledger.assuming(GENERATOR_ASSUMPTION)
+    return ledger.assuming(SEED_ASSUMPTION) if generator and seeded else ledger

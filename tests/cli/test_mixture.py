@@ -1,0 +1,116 @@
+"""`veilflow fit mixture`: the real model, which is quick enough to need no stand-in."""
+
+import numpy as np
+import pytest
+
+import veilflow as vf
+from tests.cli.test_models import refused
+from veilflow.tabular import read_rows
+
+BUDGET = ("--epsilon", 1, "--delta", 1e-5)
+FIT = ("fit", "mixture", "data.csv", *BUDGET)
+BOX = ("--low", "-9,-8", "--high", 9)
+
+
+@pytest.fixture
+def mixture(veilflow, data):
+    """A model file in the current folder."""
+    done = veilflow(*FIT, *BOX, "--components", 2, "--iterations", 4, "--out", "m.veil")
+    assert done.exit_code == 0, done.stderr
+    return "m.veil"
+
+
+def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, data, monkeypatch):
+    calls = []
+
+    class Spy(vf.MixtureDensity):
+        def __post_init__(self):
+            calls.append(self)
+            super().__post_init__()
+
+    monkeypatch.setattr("veilflow.models.mixture.MixtureDensity", Spy)
+    found = in_json(
+        *FIT,
+        *BOX,
+        *("--components", 2, "--iterations", 3, "--num-records", 50, "--seed", 3),
+        *("--out", "m.veil"),
+    )
+    assert found["out"] == "m.veil"
+    assert found["guarantee"]["delta"] == 1e-5
+    assert 0.99 < found["guarantee"]["epsilon"] <= 1
+    (call,) = calls
+    assert call == Spy(
+        budget=vf.Budget(1.0, 1e-5),
+        bounds=([-9, -8], [9, 9]),
+        num_components=2,
+        iterations=3,
+        num_records=50,
+        seed=3,
+    )
+
+
+def test_what_is_not_given_keeps_the_defaults_of_the_library(veilflow, data, tmp_path):
+    done = veilflow(*FIT, "--row-norm", 3, "--out", "m.veil")
+    assert done.exit_code == 0, done.stderr
+    assert "differential privacy, add-remove one row, by PLD" in done.stdout
+    model, default = (
+        vf.load(tmp_path / "m.veil"),
+        vf.MixtureDensity(budget=vf.Budget(1, 1e-5), row_norm=3),
+    )
+    assert len(model.weights) == default.num_components
+    assert len(model.settings["noise_multipliers"]) == default.iterations
+    assert model.domain.to_json() == {"kind": "ball", "row_norm": 3.0}
+
+
+def test_hardened_noise_and_no_privacy_are_two_flags(in_json, data):
+    few = ("--components", 1, "--iterations", 2)
+    hardened = in_json(*FIT, *BOX, *few, "--hardened", "--out", "h.veil")
+    assert not any("Threefry" in text for text in hardened["guarantee"]["assumptions"])
+    openly = in_json(*FIT, *BOX, *few, "--epsilon", "inf", "--out", "o.veil")
+    assert openly["guarantee"]["epsilon"] == "inf"
+
+
+def test_a_mixture_is_inspected_sampled_and_scored_like_any_model(
+    veilflow, in_json, mixture, data, tmp_path
+):
+    found = in_json("inspect", mixture, "--recompute")
+    assert found["model"] == "MixtureDensity"
+    assert found["recomputed"]["holds"] is True
+    assert found["schema"]["columns"] == ["a", "b"]
+    assert "gaussian (noise multiplier" in veilflow("inspect", mixture).stdout
+    assert in_json("sample", mixture, "-n", 30, "--out", "s.csv", "--seed", 1)["num_rows"] == 30
+    rows = read_rows(tmp_path / "s.csv")
+    assert rows.columns == ("a", "b")
+    np.testing.assert_allclose(rows.values, vf.load(tmp_path / mixture).sample(30, seed=1))
+    assert veilflow("score", mixture, data, "--out", "scores.csv").exit_code == 0
+    assert np.isfinite(read_rows(tmp_path / "scores.csv").values).all()
+
+
+def test_the_command_explains_itself(veilflow):
+    done = veilflow("fit", "mixture", "--help")
+    assert done.exit_code == 0
+    for flag in ("--json", "--components", "--iterations", "--bounds", "--row-norm", "--hardened"):
+        assert flag in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ((), "give --bounds, or --low and --high, or --row-norm"),
+        (("--low", 0), "both --low and --high"),
+        (("--row-norm", 1, "--components", 0), "num_components must be at least 1"),
+        (("--row-norm", 1, "--epsilon", 0), "epsilon must be positive"),
+        (("--row-norm", 1, "--columns", "a,z"), "no column 'z'"),
+    ],
+)
+def test_flags_that_make_no_fit_are_refused_and_leave_no_file(
+    flags, message, veilflow, data, tmp_path
+):
+    refused(veilflow(*FIT, *flags, "--out", "m.veil"), message)
+    assert not (tmp_path / "m.veil").exists()
+
+
+def test_fit_refuses_to_replace_a_file_before_anything_is_spent(veilflow, data, tmp_path):
+    (tmp_path / "m.veil").write_text("precious")
+    refused(veilflow(*FIT, *BOX, "--out", "m.veil"), "--force.*Nothing was done")
+    assert (tmp_path / "m.veil").read_text() == "precious"
