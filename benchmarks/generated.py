@@ -83,7 +83,9 @@ def draw(name: str, n: int, *, seed: int) -> tuple[Rows, dict]:
         radius = 1.2 * np.linalg.norm(known - center, axis=1).max()
         return (_BALLS[name](n, rng) - center) @ axes.T / radius, {"row_norm": 1.0}
     if name == "meter":
-        return meter(n, rng), {"bounds": (_METER[0] + [0, 0, 220, 0, 0, 0], _METER[1])}
+        # outside the box a density is nothing but its edge
+        low, high = _METER[0] + [0, 0, 220, 0, 0, 0], _METER[1]
+        return np.clip(meter(n, rng), low, high), {"bounds": (low, high)}
     if name == "cities":
         return cities(n, rng), {"bounds": (-5, 5)}
     rows = getattr(vf.datasets, name)(n, seed=seed, standardize=True)

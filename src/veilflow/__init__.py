@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from veilflow._core.errors import ArtifactError as ArtifactError
     from veilflow._core.errors import BudgetError as BudgetError
     from veilflow._core.errors import PrivacyError as PrivacyError
+    from veilflow.models.architecture import maf as maf
+    from veilflow.models.architecture import nsf as nsf
+    from veilflow.models.architecture import realnvp as realnvp
     from veilflow.models.density import DensityFlow as DensityFlow
     from veilflow.models.fitted_density import FittedDensityFlow as FittedDensityFlow
     from veilflow.models.fitted_mixture import FittedMixtureDensity as FittedMixtureDensity

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import re
 import signal
@@ -5,8 +6,13 @@ import signal
 import numpy as np
 import pytest
 
+import veilflow as vf
+from veilflow.cli import fit
+from veilflow.models import planner
 from veilflow.tabular import read_rows, write_chunks
 
+SETTINGS = {field.name for field in dataclasses.fields(vf.DensityFlow)}
+NOT_PLANNED = {"budget", "bounds", "row_norm", "count_clamped", "hardened"}
 BUDGET = ("--epsilon", 1, "--delta", 1e-5)
 FIT = ("fit", "density", "data.csv", *BUDGET)
 
@@ -23,7 +29,9 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, quick, da
     found = in_json(
         *FIT,
         *("--low", "-9,-8", "--high", 9, "--num-records", 50, "--steps", 7, "--batch-size", 5),
-        *("--clip-norm", 0.5, "--learning-rate", 0.01, "--seed", 3, "--hardened"),
+        *("--clip-norm", 0.5, "--learning-rate", 0.01, "--weight-decay", 0.2, "--seed", 3),
+        *("--flow", "nsf", "--blocks", 2, "--hidden", "8, 9", "--base", "mixture"),
+        *("--components", 4, "--start", "whitening", "--hardened", "--count-clamped"),
         *("--checkpoint", "ckpt", "--out", "m.veil"),
     )
     assert found["out"] == "m.veil"
@@ -38,11 +46,107 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, quick, da
         "batch_size": 5,
         "clip_norm": 0.5,
         "learning_rate": 0.01,
+        "weight_decay": 0.2,
+        "flow": vf.nsf(blocks=2, hidden=(8, 9)),
+        "base": "mixture",
+        "num_components": 4,
+        "start": "whitening",
         "seed": 3,
-        "count_clamped": False,
+        "count_clamped": True,
         "hardened": True,
         "progress": True,
     }
+    # and every setting of the library has a flag, but for the average of parameters
+    assert SETTINGS - {*call, "budget", "row_norm", "sampling_rate"} == {"ema_decay"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "flow"),
+    [
+        (("--flow", "maf"), vf.maf()),
+        (("--flow", "realnvp", "--hidden", 7), vf.realnvp(hidden=(7,))),
+        (("--blocks", 2), vf.maf(blocks=2)),
+        (("--hidden", "3,4,5"), vf.maf(hidden=(3, 4, 5))),
+    ],
+    ids=str,
+)
+def test_a_flow_is_described_by_flags(flags, flow, veilflow, quick, data):
+    done = veilflow(*FIT, "--row-norm", 1, *flags, "--out", "m.veil")
+    assert done.exit_code == 0, done.stderr
+    assert quick[-1]["flow"] == flow
+
+
+def test_the_words_of_the_flags_are_those_of_the_library():
+    assert tuple(word.value for word in fit.Start) == planner.STARTS
+    for word in fit.Base:
+        assert vf.DensityFlow(budget=vf.Budget(1.0, 1e-5), bounds=(0, 1), base=word.value)
+    for word in fit.Flow:
+        assert getattr(vf, word.value)().kind == word.value
+
+
+WRONG_FLAGS = {
+    "hidden in words": (("--hidden", "a,b"), "--hidden must be whole numbers"),
+    "no hidden": (("--hidden", ""), "--hidden must be whole numbers"),
+    "hidden of nothing": (("--hidden", "8,0"), "hidden must be at least 1, got 0"),
+    "no blocks": (("--blocks", 0), "blocks must be at least 1, got 0"),
+}
+
+
+@pytest.mark.parametrize(("flags", "message"), WRONG_FLAGS.values(), ids=WRONG_FLAGS.keys())
+def test_a_flow_that_cannot_be_is_refused_in_one_line(flags, message, veilflow, quick, data):
+    refused(veilflow(*FIT, "--row-norm", 1, *flags, "--out", "m.veil"), message)
+    assert quick == []
+
+
+@pytest.mark.parametrize("flags", [("--flow", "iaf"), ("--start", "auto"), ("--base", "none")])
+def test_an_unknown_word_is_a_usage_error(flags, veilflow, quick, data):
+    done = veilflow(*FIT, "--row-norm", 1, *flags, "--out", "m.veil")
+    assert done.exit_code == 2
+    assert flags[1] in done.stderr
+    assert quick == []
+
+
+SMALL = ("--low", -9, "--high", 9, "--num-records", 50, "--hidden", 4, "--out", "m.veil")
+
+
+def test_a_dry_run_prints_the_recipe_and_the_price_and_does_nothing(in_json, data, tmp_path):
+    before = {path.name for path in tmp_path.iterdir()}
+    found = in_json(*FIT, *SMALL, "--base", "normal", "--steps", 20, "--dry-run")
+    assert {path.name for path in tmp_path.iterdir()} == before
+    estimator = vf.DensityFlow(
+        budget=vf.Budget(1.0, 1e-5),
+        bounds=(-9, 9),
+        num_records=50,
+        flow=vf.maf(hidden=(4,)),
+        base="normal",
+        steps=20,
+    )
+    assert found["recipe"] == json.loads(json.dumps(estimator.recipe(2).to_json()))
+    assert 0.95 < found["guarantee"]["epsilon"] <= 1
+    assert [entry["purpose"] for entry in found["ledger"]] == ["start (columns)", "training"]
+    assert "out" not in found
+
+
+def test_a_dry_run_is_the_same_whatever_the_rows_are(in_json, data, tmp_path):
+    first = in_json(*FIT, *SMALL, "--dry-run")
+    (tmp_path / data).write_text("a,b\n1e9,-1e9\n")
+    assert in_json(*FIT, *SMALL, "--dry-run") == first
+
+
+def test_a_dry_run_for_people_says_that_nothing_was_spent(veilflow, data, monkeypatch):
+    monkeypatch.setattr(vf.DensityFlow, "fit", lambda *_, **__: pytest.fail("it was fitted"))
+    done = veilflow(*FIT, *SMALL, "--dry-run")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("nothing was spent")
+    for text in ("differential privacy", "start (grid)", "pure (epsilon", "grid bits: "):
+        assert text in done.stdout
+
+
+def test_a_fit_without_privacy_is_asked_for_by_an_infinite_epsilon(in_json, data):
+    words = ("fit", "density", data, "--epsilon", "inf", "--delta", 1e-5, *SMALL)
+    assert in_json(*words)["guarantee"]["epsilon"] == "inf"
+    assert in_json("inspect", "m.veil", "--recompute")["recomputed"]["holds"] is True
+    assert in_json("inspect", "m.veil")["guarantee"]["epsilon"] == "inf"
 
 
 def test_fit_reads_bounds_from_a_file_by_column_name(veilflow, quick, data, tmp_path):
@@ -60,11 +164,7 @@ def test_fit_takes_a_row_norm_instead_of_bounds(veilflow, quick, data):
 
 def test_settings_that_are_not_given_keep_the_defaults_of_the_library(veilflow, quick, data):
     assert veilflow(*FIT, "--row-norm", 1, "--out", "m.veil").exit_code == 0
-    assert (
-        quick[-1]
-        .keys()
-        .isdisjoint({"steps", "batch_size", "sampling_rate", "clip_norm", "learning_rate", "seed"})
-    )
+    assert quick[-1].keys().isdisjoint(SETTINGS - NOT_PLANNED)
 
 
 def test_fit_can_use_some_of_the_columns(veilflow, quick, data, in_json):

@@ -324,6 +324,55 @@ def test_a_run_killed_before_its_first_step_goes_on_with_its_own_records_only(tm
     run(path, plan=make_plan(steps=1))
 
 
+def begun(path: Path) -> Checkpoint:
+    """A checkpoint begun with the records that training makes its own of."""
+    checkpoint = Checkpoint(path, seconds=0)
+    checkpoint.begin(Secret.from_seed(SEED), {}, records=Sensitive(ROWS))
+    return checkpoint
+
+
+def on_doubled(checkpoint: Checkpoint, rows: np.ndarray = ROWS) -> None:
+    """Training that sees its records through a map."""
+    train(
+        make_plan(steps=1),
+        loss_fn,
+        make_model(),
+        Sensitive(2 * rows),
+        secret=Secret.from_seed(SEED),
+        checkpoint=checkpoint,
+    )
+
+
+def test_a_run_may_be_begun_with_records_that_training_sees_through_a_map(tmp_path: Path):
+    path = tmp_path / "run"
+    on_doubled(begun(path))
+    later = Checkpoint(path)
+    saved = later.read()
+    assert saved is not None
+    later.check_records(saved, Sensitive(ROWS))
+    on_doubled(later)
+
+
+def test_records_other_than_those_it_was_begun_with_are_refused_at_once(tmp_path: Path):
+    path = tmp_path / "run"
+    begun(path)
+    later = Checkpoint(path)
+    saved = later.read()
+    assert saved is not None
+    for others in (_one_value_changed(), ROWS[:-1], 2 * ROWS):
+        with pytest.raises(PrivacyError, match="belongs to another set of records"):
+            later.check_records(saved, Sensitive(others))
+
+
+def test_a_word_for_the_records_is_good_for_one_run(tmp_path: Path):
+    checkpoint = begun(tmp_path / "run")
+    on_doubled(checkpoint)
+    with pytest.raises(PrivacyError, match="belongs to another set of records"):
+        on_doubled(checkpoint, _one_value_changed())
+    with pytest.raises(PrivacyError, match="belongs to another set of records"):
+        on_doubled(Checkpoint(tmp_path / "run"))  # nobody vouched for these
+
+
 def test_a_checkpoint_that_others_can_write_is_not_trusted(path: Path):
     path.chmod(0o666)
     with pytest.raises(PrivacyError, match="its secret is none"):

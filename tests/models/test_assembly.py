@@ -85,16 +85,30 @@ def test_a_flow_of_nothing_is_its_base():
 
 
 @pytest.mark.parametrize("kind", [vf.maf, vf.nsf, vf.realnvp])
-@pytest.mark.parametrize(("dim", "blocks"), [(1, 2), (2, 3), (5, 1), (5, 4)])
+@pytest.mark.parametrize(("dim", "blocks"), [(1, 2), (5, 3)])
 def test_a_flow_in_order_that_does_nothing_leaves_every_coordinate_in_its_place(kind, dim, blocks):
     trained = kind(blocks=blocks, hidden=(4,)).build(dim, key=jax.random.key(0)).bijection
     idle = jax.tree.map(jnp.zeros_like, trained)
     x = jnp.arange(1.0, dim + 1)
     back, _ = in_order(idle).inverse_and_log_det(x)
     np.testing.assert_allclose(back, x, atol=1e-5)
-    if (dim, blocks) == (5, 4) and kind is vf.realnvp:
+    if dim > 1:
         bare, _ = idle.inverse_and_log_det(x)
         assert not np.allclose(bare, x, atol=0.5)  # so the order did matter
+
+
+def test_every_row_of_the_domain_has_the_density_of_the_floor_at_least():
+    """A flow that left a place alone, and a base that overflows there, do not make it impossible."""
+    assembly = Assembly(dim=2, border=2.0, floor=0.01)
+    narrow = GaussianMixture.create([1.0], [[0.0, 0.0]], [1e-6 * np.eye(2)])
+    floored = assembly.floored(join(narrow, None, ()))
+    corners = jnp.float32([[2, 2], [-2, -2], [1, -2], [0, 0]])
+    found = jax.vmap(floored.log_prob)(corners)
+    np.testing.assert_allclose(found[:3], np.log(0.01 / 16), rtol=1e-5)
+    assert found[3] > 10
+    keys = jax.random.split(jax.random.key(0), 20_000)
+    drawn = np.asarray(jax.jit(jax.vmap(floored.sample))(keys))
+    assert np.mean(np.abs(drawn).max(axis=1) > 0.1) == pytest.approx(0.01, abs=0.004)
 
 
 # -- sizes from a file nobody vouches for ----------------------------------------------------------
@@ -120,6 +134,7 @@ HOSTILE = {
         {"kind": "maf", "blocks": 2, "hidden": [-3], "num_bins": None, "actnorm": False},
         {"kind": "maf", "blocks": 2, "hidden": [1] * 100, "num_bins": None, "actnorm": False},
     ],
+    "floor": [0.0, 1.0, -1e-3, float("nan"), "0.1", None],
     "surprise": [1],
 }
 LARGE = {

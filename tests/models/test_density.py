@@ -402,6 +402,7 @@ HOSTILE_ASSEMBLIES = {
         {"num_bins": 10**9},
         {"actnorm": True},
     ],
+    "floor": [0, 2, "x", None, float("nan")],
     "more": [1],
 }
 HOSTILE_SCHEMAS = {

@@ -35,6 +35,22 @@ def test_clamped_rows_are_finite_and_have_coordinates_within_the_border(domain, 
 
 @each_domain
 @given(rows=anything)
+def test_no_clamped_row_is_longer_than_the_declared_radius(domain, rows):
+    """What a start takes for the largest length of a row, and so for its sensitivity's sake."""
+    coordinates = domain.encode(domain.clamp(rows))
+    assert (np.linalg.norm(coordinates, axis=1) <= domain.radius(3) * (1 + 1e-9)).all()
+    assert (np.abs(coordinates) <= domain.border * (1 + 1e-9)).all()
+
+
+@each_domain
+def test_the_radius_is_reached(domain):
+    far = np.full((1, 3), 1.7e308)
+    reach = np.linalg.norm(domain.encode(domain.clamp(far)))
+    assert reach == pytest.approx(domain.radius(3), rel=1e-6)
+
+
+@each_domain
+@given(rows=anything)
 def test_clamping_twice_is_clamping_once_and_leaves_rows_inside_alone(domain, rows):
     clamped = domain.clamp(rows)
     size = np.abs(clamped).max()
@@ -135,6 +151,16 @@ def test_rows_of_another_width_than_the_bounds_are_refused():
     Ball(1.0).check_dim(7)
     with pytest.raises(ValueError, match="declared for 2 columns, the rows have 3"):
         Box.declared(([0, 0], [1, 1])).check_dim(3)
+
+
+def test_exactly_one_of_bounds_and_row_norm_declares_a_domain():
+    assert domains.declared(bounds=(0, 1), row_norm=None) == Box.declared((0, 1))
+    assert domains.declared(bounds=None, row_norm=2) == Ball(2.0)
+    for bounds, row_norm, told in ((None, None, "neither"), ((0, 1), 2.0, "both")):
+        with pytest.raises(ValueError, match=f"got {told}"):
+            domains.declared(bounds=bounds, row_norm=row_norm)
+    with pytest.raises(TypeError, match="row_norm must be a number"):
+        domains.declared(bounds=None, row_norm="2")  # type: ignore[arg-type]
 
 
 def test_a_domain_of_an_unknown_kind_is_refused():

@@ -285,7 +285,7 @@ def test_every_step_uses_noise_of_its_own(monkeypatch):
     )
     fitted(np.empty((0, 1)), (4.0,) * 6, k=1)
     noise = np.stack([one.value.ravel() for one in seen])
-    assert len(np.unique(noise)) == noise.size
+    assert len(np.unique(noise)) == noise.size == start.num_draws(1, 1, 6)
     assert np.abs(noise).max() < 6 * 4  # 18 draws: beyond 6 deviations once in 10^7
 
 

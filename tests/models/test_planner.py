@@ -10,7 +10,7 @@ import pytest
 import veilflow as vf
 from veilflow.models import density, planner, pricing
 from veilflow.models.starting import start_coordinates, start_event
-from veilflow.privacy.events import Gaussian, NonPrivate, PureDP, Together
+from veilflow.privacy.events import Gaussian, NonPrivate, PureDP, Repeated, Together
 from veilflow.privacy.guarantees import Released, Sensitive
 
 BUDGET = vf.Budget(epsilon=1.0, delta=1e-6)
@@ -81,6 +81,30 @@ def test_what_the_user_chose_is_kept_and_the_rest_is_not_touched_by_it():
     assert estimator(batch_size=10**6).recipe(5).sampling_rate == 1.0
 
 
+@pytest.mark.parametrize(
+    ("changes", "by_em"),
+    [
+        ({}, True),
+        ({"row_norm": 1.0}, True),
+        ({"start": "whitening"}, True),
+        ({"base": "normal"}, False),
+        ({"start": "actnorm"}, False),
+        ({"start": "none"}, False),
+        ({"start": "none", "base": "mixture"}, True),
+        ({"start": "grid"}, False),
+        ({"start": "grid", "base": "mixture"}, False),
+        ({"budget": vf.Budget(math.inf, 1e-6)}, False),
+        ({"budget": vf.Budget(math.inf, 1e-6), "base": "mixture"}, True),
+    ],
+    ids=str,
+)
+def test_a_mixture_by_em_is_the_base_where_it_fits(changes, by_em):
+    recipe = estimator(**changes).recipe(5)
+    assert (recipe.components > 0) == by_em == (len(recipe.mixture_noise) > 0)
+    if by_em:
+        assert estimator(**changes, num_components=3).recipe(5).components == 3
+
+
 def test_actnorms_are_built_where_they_are_to_be_set():
     assert estimator(start="actnorm").recipe(4).architecture.actnorm
     assert not estimator(start="columns").recipe(4).architecture.actnorm
@@ -142,7 +166,6 @@ def test_a_recipe_needs_no_rows_and_is_the_one_a_fit_follows(untrained):
         ({"count_clamped": True, "num_records": None, "steps": 1, "hardened": True}, 4),
         ({"start": "actnorm", "steps": 1}, 2),
         ({"row_norm": 1.0, "steps": 1}, 2),
-        ({"start": "grid", "steps": 1}, 2),
         ({"budget": vf.Budget(math.inf, 1e-6), "steps": 1}, 4),
     ],
     ids=str,
@@ -185,11 +208,9 @@ COMBINATIONS = [
     (0.1, 500, 5, {}),
     (1.0, 10_000, 12, {"num_records": None, "count_clamped": True}),
     (10.0, 10**6, 4, {}),
-    (1.0, 3000, 8, {"row_norm": 1.0}),
     (0.5, 3000, 8, {"row_norm": 1.0, "steps": 0, "num_records": None}),
     (2.0, 1000, 2, {"start": "grid", "steps": 100}),
     (1.0, 100, 3, {"start": "actnorm", "flow": vf.maf(blocks=12)}),
-    (1.0, 1000, 4, {"start": "none", "steps": 50}),
     (1.0, 1000, 4, {"start": "columns", "steps": 10, "batch_size": 1000}),
     (4.0, 5000, 6, {"base": "mixture", "num_records": None}),
     (1.0, 1000, 6, {"base": "mixture", "start": "none", "steps": 0}),
@@ -222,14 +243,21 @@ def test_all_of_a_ledger_is_within_the_budget(epsilon, num_records, dim, changes
 
 
 def test_the_event_of_a_start_says_every_release_of_it():
-    recipe = estimator(start="columns").recipe(5)
+    recipe = estimator(start="columns", base="normal").recipe(5)
     assert start_event(recipe, None) == Together(
         (Gaussian(recipe.marginal_noise), *map(Gaussian, recipe.whitening_noise))
     )
     assert start_coordinates(recipe, 5) == 5 * 512 + 3 * (5 + 15)
-    recipe = estimator(row_norm=1.0).recipe(5)
+    recipe = estimator(row_norm=1.0, base="normal").recipe(5)
     assert start_event(recipe, None) == Together(tuple(map(Gaussian, recipe.whitening_noise)))
     assert start_coordinates(recipe, 5) == 3 * (5 + 15)
+    mixed = estimator(row_norm=1.0, num_components=1).recipe(5)
+    rounds, em = start_event(mixed, None).events[:3], start_event(mixed, None).events[3:]
+    assert rounds == tuple(map(Gaussian, mixed.whitening_noise))
+    assert [event.to_json() for event in em] == [
+        Together((Repeated(len(mixed.mixture_noise), Gaussian(mixed.mixture_noise[0])),)).to_json()
+    ]
+    assert start_coordinates(mixed, 5) == 3 * (5 + 15) + len(mixed.mixture_noise) * (1 + 5 + 15)
     recipe = estimator(start="actnorm", flow=vf.maf(blocks=4)).recipe(5)
     assert start_event(recipe, None) == Together(tuple(map(Gaussian, recipe.whitening_noise)))
     assert start_coordinates(recipe, 5) == 4 * 2 * 5

@@ -14,6 +14,7 @@ from scipy import stats
 from veilflow._core.keys import Secret
 from veilflow.flows import AbstractBase, maf
 from veilflow.models import sampling
+from veilflow.models.assembly import Assembly
 from veilflow.models.domain import Ball, Box
 from veilflow.models.fitted_density import FittedDensityFlow
 from veilflow.privacy.ledger import Ledger
@@ -31,7 +32,7 @@ def model() -> FittedDensityFlow:
         columns=COLUMNS,
         ledger=Ledger(),
         guarantee=Ledger().guarantee(delta=1e-5),
-        settings={},
+        settings={"assembly": Assembly(dim=2, border=3**0.5).to_json()},
     )
 
 

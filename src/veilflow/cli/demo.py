@@ -18,7 +18,7 @@ def demo(
     delta: Annotated[float, typer.Option(help="The delta it is stated at.")] = 1e-6,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a private flow to generated data; leave synthetic rows, the model and a figure.
+    """Fit a private density to generated data; leave synthetic rows, the model and a figure.
 
     Files of an earlier demo in the same folder are replaced.
     """
@@ -33,7 +33,7 @@ def demo(
         bounds=(list(_LOW), list(_HIGH)),
         num_records=_NUM_RECORDS,  # public here: we made the records
     )
-    note(f"generating {_NUM_RECORDS} rows of two moons, then fitting a flow with privacy")
+    note(f"generating {_NUM_RECORDS} rows of two moons, then fitting a density with privacy")
     rows = Rows(moons(_NUM_RECORDS), ("x", "y"))
     fitted = model.fit(rows, progress=True)
     synthetic = fitted.sample(_NUM_RECORDS)

@@ -3,6 +3,7 @@
 import math
 import tomllib
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,12 +12,38 @@ import typer
 from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, statement
 
 if TYPE_CHECKING:
+    from veilflow.models.density import DensityFlow
     from veilflow.privacy.guarantees import Guarantee
     from veilflow.tabular.io import Rows
 
 app = typer.Typer(help="Fit a private model to a data file.", no_args_is_help=True)
 
 Bounds = tuple[list[float], list[float]]
+
+
+class Flow(StrEnum):
+    """Kinds of flow."""
+
+    MAF = "maf"
+    NSF = "nsf"
+    REALNVP = "realnvp"
+
+
+class Base(StrEnum):
+    """What a flow may start from."""
+
+    NORMAL = "normal"
+    MIXTURE = "mixture"
+
+
+class Start(StrEnum):
+    """What may be released before training; a test keeps these words those of the planner."""
+
+    GRID = "grid"
+    COLUMNS = "columns"
+    WHITENING = "whitening"
+    ACTNORM = "actnorm"
+    NONE = "none"
 
 
 # What every fit of rows of numbers asks for, said once.
@@ -70,6 +97,19 @@ def density(
     ] = None,
     clip_norm: Annotated[float | None, typer.Option(help="L2 bound on one row's gradient.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Of the optimizer.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Pull of weights to zero.")] = None,
+    flow: Annotated[Flow | None, typer.Option(help="Kind of flow to train.")] = None,
+    blocks: Annotated[int | None, typer.Option(help="Blocks of the flow.")] = None,
+    hidden: Annotated[
+        str | None, typer.Option(help="Hidden layers of each block: sizes, with commas.")
+    ] = None,
+    base: Annotated[Base | None, typer.Option(help="What the flow starts from.")] = None,
+    components: Annotated[
+        int | None, typer.Option(help="Normals in the base, where private EM makes it.")
+    ] = None,
+    start: Annotated[
+        Start | None, typer.Option(help="What is released, and paid for, before training.")
+    ] = None,
     seed: Seed = None,
     count_clamped: Annotated[
         bool,
@@ -80,10 +120,18 @@ def density(
         Path | None,
         typer.Option(help="Secret file to go on from after a crash, without new spending."),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show what would be done and spent, and do neither."),
+    ] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a density to rows of numbers with differential privacy (DP-NF)."""
+    """Fit a density to rows of numbers with differential privacy (DP-NF).
+
+    What is not given is planned from public facts: the number of columns, the bounds, the number of
+    rows if it is public, and the budget.
+    """
     check_out(out, force=force, inputs=(data,))
     from veilflow.models.density import DensityFlow
     from veilflow.privacy.budget import Budget
@@ -98,6 +146,11 @@ def density(
         "sampling_rate": sampling_rate,
         "clip_norm": clip_norm,
         "learning_rate": learning_rate,
+        "weight_decay": weight_decay,
+        "flow": _architecture(flow, blocks, hidden),
+        "base": None if base is None else base.value,
+        "num_components": components,
+        "start": None if start is None else start.value,
         "seed": seed,
     }
     model = DensityFlow(
@@ -107,6 +160,9 @@ def density(
         hardened=hardened,
         **_given(settings),
     )
+    if dry_run:
+        _forecast(model, rows.values.shape[1], as_json=as_json)
+        return
     fitted = model.fit(rows, progress=True, checkpoint=checkpoint, save_as=out)
     _report(out, fitted.guarantee, as_json=as_json)
 
@@ -175,6 +231,49 @@ def _read(
 def _given(settings: dict[str, Any]) -> dict[str, Any]:
     """Without what was not given: that keeps the default of the library, which is the only one."""
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def _architecture(flow: Flow | None, blocks: int | None, hidden: str | None) -> Any:
+    """The flow that the flags describe, or None where none of them is given."""
+    from veilflow.models import architecture
+
+    if flow is None and blocks is None and hidden is None:
+        return None
+    sizes = None if hidden is None else _sizes(hidden)
+    make = getattr(architecture, (flow or Flow.MAF).value)
+    return make(**_given({"blocks": blocks, "hidden": sizes}))
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(cell) for cell in text.split(","))
+    except ValueError:
+        raise ValueError(
+            f"--hidden must be whole numbers with commas between them, got {text!r}."
+        ) from None
+
+
+def _forecast(model: "DensityFlow", dim: int, *, as_json: bool) -> None:
+    """Print what a fit of `dim` columns would do and cost; of the rows only their width was used."""
+    from rich.console import Console
+
+    from veilflow.cli.inspect import describe_ledger, ledger_table
+
+    recipe, ledger = model.recipe(dim), model.ledger(dim)
+    guarantee = ledger.guarantee(delta=model.budget.delta)
+    entries = describe_ledger(ledger, delta=model.budget.delta)
+    if as_json:
+        result = {"recipe": recipe.to_json(), "guarantee": guarantee.to_json(), "ledger": entries}
+        emit(result, "", as_json=True)
+        return
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    console.print("nothing was spent. A fit would be")
+    console.print(statement(guarantee))
+    console.print(ledger_table(entries))
+    for name, value in recipe.to_json().items():
+        # the noise of each release is in the ledger
+        if not name.endswith("noise"):
+            console.print(f"  {name.replace('_', ' ')}: {value}")
 
 
 def _report(out: Path, guarantee: "Guarantee", *, as_json: bool) -> None:

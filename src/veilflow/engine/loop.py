@@ -23,7 +23,7 @@ from veilflow.engine.observed import LossFn, num_parameters
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import PURPOSES, PublicLossFn, State, Step
 from veilflow.nn.frozen import trainable_part
-from veilflow.privacy.events import ApproximateDP, Event
+from veilflow.privacy.events import ApproximateDP
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.noise_source import Grid, closeness, draw, hardened_grid
 
@@ -137,7 +137,7 @@ def grid_of(plan: TrainingPlan, model: Any) -> Grid:
     )
 
 
-def hardened_slack(model: Any, *, steps: int, epsilon: float, others: int = 0) -> Event:
+def hardened_slack(model: Any, *, steps: int, epsilon: float, others: int = 0) -> ApproximateDP:
     """What a hardened run owes because its noise is only almost a rounded Gaussian.
 
     Args:

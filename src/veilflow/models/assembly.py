@@ -24,6 +24,7 @@ from veilflow.flows import (
     PiecewiseLinear,
     Scan,
     StandardNormal,
+    Uniform,
 )
 from veilflow.models.architecture import Architecture
 
@@ -50,7 +51,9 @@ class Assembly:
     blend: float | None = None
     """Weight of the mixture in that blend."""
     border: float = 1.0
-    """Where the box of a grid or of marginals ends, in flow coordinates."""
+    """Where the box of the domain ends, in flow coordinates."""
+    floor: float = 1e-3
+    """Weight of a uniform density over that box beside the flow: one row in a thousand."""
 
     def __post_init__(self) -> None:
         check.count(dim=self.dim)
@@ -60,6 +63,7 @@ class Assembly:
             if getattr(self, name) is not None:
                 check.count(**{name: getattr(self, name)})
         check.positive(border=self.border)
+        check.fraction(floor=self.floor)
         if not isinstance(self.linear, bool):
             raise TypeError(f"linear must be true or false, got {self.linear!r}.")
         if self.blend is not None:
@@ -109,6 +113,11 @@ class Assembly:
         cells = jnp.zeros(2 ** (self.bits * dim))
         grid = Histogram(dim, self.bits, self.border, cells, cells)
         return Blend((mixture, grid), (self.blend, 1 - self.blend))
+
+    def floored(self, flow: Flow) -> Blend:
+        """`flow` and the floor. Without one, a single row that noise left no density decides a mean."""
+        uniform = Uniform(self.dim, low=-self.border, high=self.border)
+        return Blend((flow, uniform), (1 - self.floor, self.floor))
 
     def with_base(self, base: AbstractBase) -> "Assembly":
         """These sizes with those of a released base."""

@@ -28,7 +28,7 @@ from veilflow.models.assumptions import assuming
 from veilflow.models.domain import Box, Domain
 from veilflow.models.fitted_density import FittedDensityFlow
 from veilflow.models.planner import Recipe
-from veilflow.models.pricing import Counts, learn_facts, settle, training_plan
+from veilflow.models.pricing import Counts, learn_facts, settle, training_plan, training_price
 from veilflow.models.starting import Started, begin
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
@@ -191,7 +191,7 @@ class DensityFlow:
         # will be released: composition is proved for parameters that do not depend on the data.
         dim = table.values.shape[1]
         recipe = self.recipe(dim)
-        counts = Counts(records=self.num_records is None, clamped=self.count_clamped)
+        counts = self._counts()
         prices = settle(recipe, dim, self.budget, counts=counts, hardened=self.hardened)
         file = None if checkpoint is None else Checkpoint(checkpoint)
         if file is not None:
@@ -246,8 +246,7 @@ class DensityFlow:
             )
             trained = self._train(plan, ledger, started, secret, file, progress)
             ledger = ledger.spend(plan.event, purpose="training")
-        if recipe.steps or recipe.start != "grid":  # a grid alone draws exact noise on integers
-            ledger = assuming(ledger, hardened=self.hardened, generator=True, seeded=secret.chosen)
+        ledger = self._assuming(ledger, recipe, seeded=secret.chosen)
         assembly = Assembly(
             dim=dim,
             architecture=recipe.architecture if trained is not None else None,
@@ -302,6 +301,27 @@ class DensityFlow:
                 "weight_decay": self.weight_decay,
             },
         )
+
+    def ledger(self, dim: int) -> Ledger:
+        """All that a fit of `dim` columns will spend: public, and known before the rows are.
+
+        Raises:
+            BudgetError: The settings cost more than the budget.
+        """
+        recipe = self.recipe(dim)
+        prices = settle(recipe, dim, self.budget, counts=self._counts(), hardened=self.hardened)
+        ledger = prices.ledger
+        if recipe.steps:
+            ledger = ledger.spend(training_price(recipe, prices, self.budget), purpose="training")
+        return self._assuming(ledger, recipe, seeded=self.seed is not None)
+
+    def _counts(self) -> Counts:
+        return Counts(records=self.num_records is None, clamped=self.count_clamped)
+
+    def _assuming(self, ledger: Ledger, recipe: Recipe, *, seeded: bool) -> Ledger:
+        if not recipe.steps and recipe.start == "grid":  # which draws exact noise on integers
+            return ledger
+        return assuming(ledger, hardened=self.hardened, generator=True, seeded=seeded)
 
     def _train(
         self,

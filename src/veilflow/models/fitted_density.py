@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from veilflow._core.keys import Secret
-from veilflow.flows import Flow
+from veilflow.flows import Blend, Flow
 from veilflow.models import artifact as artifacts
 from veilflow.models import domain as domains
 from veilflow.models.assembly import Assembly
@@ -50,8 +50,13 @@ class FittedDensityFlow(AbstractSampler):
         """Numbers in a row."""
         return self.flow.dim
 
+    @property
+    def density(self) -> Blend:
+        """The released density over flow coordinates: the flow, and a thin floor under it."""
+        return Assembly.from_json(self.settings["assembly"]).floored(self.flow)
+
     def _blocks(self, num_rows: int, secret: Secret) -> Iterator[Float[np.ndarray, "rows dim"]]:
-        return blocks(self.flow, self.domain, num_rows, secret)
+        return blocks(self.density, self.domain, num_rows, secret)
 
     def log_prob(self, rows: Any) -> Float[np.ndarray, " rows"]:
         """The natural logarithm of the density at each row, in the units of the data.
@@ -70,9 +75,9 @@ class FittedDensityFlow(AbstractSampler):
             part = coordinates[start : start + _CHUNK]
             padded = np.zeros((_CHUNK, self.dim), np.float32)
             padded[: len(part)] = part
-            result[start : start + _CHUNK] = np.asarray(_log_prob(self.flow, jnp.asarray(padded)))[
-                : len(part)
-            ]
+            result[start : start + _CHUNK] = np.asarray(
+                _log_prob(self.density, jnp.asarray(padded))
+            )[: len(part)]
         # far away the square of a coordinate overflows: the density there is zero
         return np.nan_to_num(result, nan=-np.inf, neginf=-np.inf) - self.domain.log_scale(self.dim)
 
@@ -132,5 +137,5 @@ class FittedDensityFlow(AbstractSampler):
 
 
 @eqx.filter_jit
-def _log_prob(flow: Flow, rows: jax.Array) -> jax.Array:
-    return jax.vmap(flow.log_prob)(rows)
+def _log_prob(density: Blend, rows: jax.Array) -> jax.Array:
+    return jax.vmap(density.log_prob)(rows)

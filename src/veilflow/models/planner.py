@@ -147,7 +147,9 @@ def plan(
     if start == "actnorm":
         settings["architecture"] = replace(settings["architecture"], actnorm=True)
     blocks = settings["architecture"].blocks
-    by_em = start != "grid" and (base == "mixture" or (base == "auto" and budget.private))
+    if base == "auto":  # ActNorms lead to a normal base, and "none" means that nothing is released
+        base = "mixture" if budget.private and start in ("columns", "whitening") else "normal"
+    by_em = base == "mixture" and start != "grid"
     components = (num_components or _components(records, budget)) if by_em else 0
     marginal_noise, whitening_noise = _start_noise(start, blocks, records, budget)
     return Recipe(

@@ -10,6 +10,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from veilflow._core.errors import BudgetError
 from veilflow._core.keys import Secret
 from veilflow.engine import Flat, Optimizer, TrainingPlan
 from veilflow.engine.loop import hardened_slack
@@ -66,6 +67,12 @@ def settle(recipe: Recipe, dim: int, budget: Budget, *, counts: Counts, hardened
             lambda: recipe.architecture.build(dim, key=Secret.from_seed(0).key("weights"))
         )
         slack = hardened_slack(flow, steps=recipe.steps, epsilon=budget.epsilon, others=start_draws)
+        if slack.delta >= budget.delta:
+            raise BudgetError(
+                f"the noise of a hardened fit alone needs a delta of {slack.delta:.2g} at "
+                f"epsilon={budget.epsilon:.4g}, the budget has {budget.delta:.2g}. Lower epsilon or "
+                "the number of steps, train a smaller flow, or leave hardened out."
+            )
         ledger = ledger.spend(slack, purpose="distance of grid noise from Gaussian")
     grid_epsilon = None
     if recipe.start == "grid":
@@ -95,6 +102,13 @@ def _grid_epsilon(budget: Budget, ledger: Ledger, *, alone: bool) -> float:
         ledger=ledger,
         what="epsilon of the grid",
     )
+
+
+def training_price(recipe: Recipe, prices: Prices, budget: Budget) -> Event:
+    """What the training that `prices` leave room for will cost."""
+    if not budget.private:
+        return NonPrivate()
+    return calibration.training_event(recipe.sampling_rate, prices.noise_multiplier, recipe.steps)
 
 
 def training_plan(

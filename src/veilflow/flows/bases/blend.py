@@ -1,4 +1,4 @@
-"""Several bases, one of which is drawn by its weight."""
+"""Several distributions, one of which is drawn by its weight."""
 
 import math
 from collections.abc import Iterable
@@ -10,16 +10,17 @@ from jaxtyping import Array, Float, Key
 
 from veilflow._core import check
 from veilflow.flows.base import AbstractBase
+from veilflow.flows.flow import Flow
 
 
 class Blend(AbstractBase):
     """A mixture of distributions of any kind, with declared weights."""
 
     dim: int = eqx.field(static=True)
-    bases: tuple[AbstractBase, ...]
+    bases: tuple[AbstractBase | Flow, ...]
     weights: tuple[float, ...] = eqx.field(static=True)
 
-    def __init__(self, bases: Iterable[AbstractBase], weights: Iterable[float]):
+    def __init__(self, bases: Iterable[AbstractBase | Flow], weights: Iterable[float]):
         """Check that there is one positive weight a base, and that they sum to 1."""
         self.bases, self.weights = tuple(bases), tuple(map(float, weights))
         for weight in self.weights:
@@ -33,7 +34,9 @@ class Blend(AbstractBase):
     def log_prob(self, z: Float[Array, " dim"]) -> Float[Array, ""]:
         """The natural log of the density at one example."""
         pairs = zip(self.bases, self.weights, strict=True)
-        return jax.nn.logsumexp(jnp.stack([base.log_prob(z) + math.log(w) for base, w in pairs]))
+        parts = jnp.stack([base.log_prob(z) + math.log(w) for base, w in pairs])
+        # where one of them overflows it has no density, and the others still have
+        return jax.nn.logsumexp(jnp.where(jnp.isnan(parts), -jnp.inf, parts))
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " dim"]:
         """One example; the key is spent. All bases are drawn from: they are cheap."""

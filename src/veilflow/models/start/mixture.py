@@ -63,15 +63,17 @@ def private_mixture(
         belief = resized(belief, size)
         question = em.Question.for_counts(belief.counts, dim, noise_multiplier)
         sums = em.local_sums(rows.open(), belief.mixture, question)
+        # as many rows in every step, the rest of them noise: the generator is compiled for one shape
+        padded = np.pad(sums, ((0, max(plan) - size), (0, 0)))
         noisy = release(
-            ClippedSum(sums, clip_norm=1.0),
+            ClippedSum(padded, clip_norm=1.0),
             noise_multiplier=noise_multiplier,
             key=secret.key("mixture", step),
             hardened=hardened,
         )
         belief = em.updated(
             belief,
-            noisy.value.astype(np.float64),
+            noisy.value[:size].astype(np.float64),
             question,
             noise_stddev=noise_multiplier,
             age=age,
@@ -95,7 +97,7 @@ def noise_multipliers(
 
 def num_draws(dim: int, num_components: int, steps: int) -> int:
     """How many numbers get noise."""
-    return sum(sizes(num_components, steps)) * (1 + dim + dim * (dim + 1) // 2)
+    return steps * max(sizes(num_components, steps)) * (1 + dim + dim * (dim + 1) // 2)
 
 
 def event_of(noise_multipliers: Sequence[float]) -> Event:
