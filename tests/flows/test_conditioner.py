@@ -80,8 +80,6 @@ def test_a_condition_reaches_every_parameter_and_leaves_the_order_of_coordinates
     ("built_with", "condition", "message"),
     [
         (2, None, "needs a condition of 2 numbers, got none"),
-        (0, np.zeros(2), "condition must be None.*condition_dim=0"),
-        (0, np.zeros(0), "condition must be None.*condition_dim=0"),
         (2, np.zeros(3), r"condition must be of shape \(2,\).*got shape \(3,\)"),
         (2, np.zeros((5, 2)), r"got shape \(5, 2\).*jax.vmap"),
     ],
@@ -94,6 +92,12 @@ def test_a_condition_that_does_not_fit_is_refused_in_both_directions(
     for use in (network, bijection.forward_and_log_det, bijection.inverse_and_log_det):
         with pytest.raises(ValueError, match=message):
             use(jnp.zeros(3), condition)
+
+
+def test_a_network_without_use_for_a_condition_leaves_it_alone():
+    network = MaskedMLP.create(3, 2, key=jax.random.key(0))
+    x = jnp.array([0.3, -1.0, 2.0])
+    np.testing.assert_array_equal(network(x, jnp.ones(2)), network(x))
 
 
 def test_a_fresh_network_says_almost_zero():

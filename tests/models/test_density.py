@@ -738,3 +738,19 @@ def test_a_model_is_saved_before_its_checkpoint_is_removed(tmp_path):
     estimator.fit(np.full((50, 2), 0.5), progress=False, checkpoint=checkpoint, save_as=saved)
     assert saved.exists()
     assert not checkpoint.exists()
+
+
+def test_a_fit_that_diverged_says_so():
+    rows = np.random.default_rng(0).uniform(-1, 1, size=(200, 4))
+    estimator = vf.DensityFlow(
+        budget=vf.Budget(epsilon=5.0, delta=1e-4),
+        bounds=(-1, 1),
+        num_records=200,
+        flow=vf.maf(blocks=2, hidden=(4,)),
+        base="normal",
+        start="none",
+        steps=5,
+        learning_rate=1e30,
+    )
+    with pytest.warns(UserWarning, match="training diverged"):
+        estimator.fit(rows, progress=False)

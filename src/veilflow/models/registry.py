@@ -42,7 +42,7 @@ def from_artifact(artifact: Artifact) -> Any:
     cls = getattr(importlib.import_module(module), name)
     try:
         return cls.from_artifact(artifact)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ArtifactError(
             f"the settings and arrays in the file do not make a {artifact.model}: "
             f"{type(error).__name__}. Copy the file again from its source, or fit and save again."

@@ -95,7 +95,7 @@ class Budget:
             num_records: The number of records, as declared or as privately counted.
         """
         check.positive(num_records=num_records)
-        if self.delta >= 1 / num_records:
+        if self.private and self.delta >= 1 / num_records:
             warnings.warn(
                 f"delta={self.delta:.3g} is not below 1/{num_records:.6g}: releasing a random "
                 f"record would be within it. Use at most {0.1 / num_records:.1g}.",
