@@ -1,28 +1,20 @@
 """A fitted mixture of normals: samples, log-densities, and the guarantee they carry."""
 
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from veilflow._core import check
-from veilflow._core.keys import Secret
 from veilflow.flows import GaussianMixture
 from veilflow.models import artifact as artifacts
-from veilflow.models import domain as domains
 from veilflow.models.domain import Domain
 from veilflow.models.em import Mixture
-from veilflow.models.sampling import AbstractSampler, blocks
+from veilflow.models.fitted import AbstractFitted, read_schema
 from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.ledger import Ledger
-from veilflow.tabular.io import read_rows
 
 _CHUNK = 8192
 """Rows handled at once, by one compiled program."""
@@ -31,7 +23,7 @@ _LARGEST = 1e6
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FittedMixtureDensity(AbstractSampler):
+class FittedMixtureDensity(AbstractFitted):
     """A released mixture. All of its methods are post-processing: they cost nothing.
 
     Attributes:
@@ -77,34 +69,10 @@ class FittedMixtureDensity(AbstractSampler):
         mixture = self.mixture
         return GaussianMixture.create(mixture.weights, mixture.means, mixture.covariances)
 
-    def _blocks(self, num_rows: int, secret: Secret) -> Iterator[Float[np.ndarray, "rows dim"]]:
-        return blocks(self.base, self.domain, num_rows, secret)
-
-    def log_prob(self, rows: Any) -> Float[np.ndarray, " rows"]:
-        """The natural logarithm of the density at each row, in the units of the data.
-
-        The result for private rows is as private as the rows are.
-
-        Args:
-            rows: Array, frame or file, as for `fit`; also single rows.
-        """
-        values = read_rows(rows, columns=self.columns).values
-        if values.shape[1] != self.dim:
-            raise ValueError(f"rows must have {self.dim} columns, got {values.shape[1]}.")
-        coordinates = np.clip(self.domain.encode(values), -1e30, 1e30).astype(np.float32)
-        result = np.empty(len(values))
-        for start in range(0, len(values), _CHUNK):
-            part = coordinates[start : start + _CHUNK]
-            padded = np.zeros((_CHUNK, self.dim), np.float32)
-            padded[: len(part)] = part
-            found = _log_prob(self.base, jnp.asarray(padded))
-            result[start : start + _CHUNK] = np.asarray(found)[: len(part)]
-        # far away the square of a coordinate overflows: the density there is zero
-        return np.nan_to_num(result, nan=-np.inf, neginf=-np.inf) - self.domain.log_scale(self.dim)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one `*.veil` file, all or nothing."""
-        artifacts.save(self.to_artifact(), path)
+    @property
+    def density(self) -> GaussianMixture:
+        """The same: a mixture needs no floor."""
+        return self.base
 
     def to_artifact(self) -> artifacts.Artifact:
         """The model as plain data."""
@@ -113,17 +81,14 @@ class FittedMixtureDensity(AbstractSampler):
             manifest=self.settings,
             ledger=self.ledger,
             guarantee=self.guarantee,
-            schema={
-                "columns": None if self.columns is None else list(self.columns),
-                "domain": self.domain.to_json(),
-            },
+            schema=self._schema(),
             arrays=self.mixture._asdict(),
         )
 
     @classmethod
     def from_artifact(cls, artifact: artifacts.Artifact) -> "FittedMixtureDensity":
         """The model that `to_artifact` described."""
-        settings, columns, arrays = artifact.manifest, artifact.schema["columns"], artifact.arrays
+        settings, arrays = artifact.manifest, artifact.arrays
         dim, k = settings["dim"], settings["num_components"]
         check.count(dim=dim, num_components=k)
         shapes = {"weights": (k,), "means": (k, dim), "factors": (k, dim, dim)}
@@ -132,28 +97,14 @@ class FittedMixtureDensity(AbstractSampler):
         for array in arrays.values():
             if array.dtype != np.float64 or not (np.abs(array) < _LARGEST).all():
                 raise ValueError("arrays must hold finite numbers in double precision.")
-        domain = domains.from_json(artifact.schema["domain"])
-        domain.check_dim(dim)
-        if columns is not None and (type(columns) is not list or len(columns) != dim):
-            raise ValueError("columns must name every number of a row.")
+        domain, columns = read_schema(artifact.schema, dim)
         model = cls(
             mixture=Mixture(**arrays),
             domain=domain,
-            columns=None if columns is None else tuple(map(str, columns)),
+            columns=columns,
             ledger=artifact.ledger,
             guarantee=artifact.guarantee,
             settings=settings,
         )
-        assert (
-            model.base.dim == dim
-        )  # made now: weights or factors that make no density are refused
+        _ = model.base  # made now: weights or factors that make no density are refused
         return model
-
-    def __repr__(self) -> str:
-        names = self.dim if self.columns is None else ", ".join(self.columns)
-        return f"FittedMixtureDensity(columns: {names}; {self.guarantee})"
-
-
-@eqx.filter_jit
-def _log_prob(base: GaussianMixture, rows: Float[Array, "rows dim"]) -> Float[Array, " rows"]:
-    return jax.vmap(base.log_prob)(rows)

@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 
 from veilflow._core import check
 from veilflow.flows.scalar_map import AbstractScalarMap
+from veilflow.flows.scalar_maps.bounded import soft_bound
 
 
 class AffineMap(AbstractScalarMap):
@@ -41,4 +42,4 @@ class AffineMap(AbstractScalarMap):
         return (x - shift) * jnp.exp(-log_scale), -log_scale
 
     def _log_scale(self, raw: Array) -> Array:
-        return self.log_scale_bound * jnp.tanh(raw / self.log_scale_bound)
+        return soft_bound(raw, self.log_scale_bound)
