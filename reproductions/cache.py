@@ -5,17 +5,16 @@ hash of its settings, its content a hash of the code that made it. The JSON file
 whole, so a run that was interrupted is a run that never was.
 """
 
-import ast
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.provenance import ROOT, commit, machine, write_bytes, write_json
+from benchmarks.provenance import commit, machine, write_bytes, write_json
 
 MEASURED = ("src", "reproductions", ":!reproductions/*/results.json", ":!reproductions/*/figures")
 """What a commit has to hold for its runs to be those of the commit."""
@@ -30,6 +29,7 @@ class Run:
     seconds: float
     device: str
     commit: str
+    code: str
     arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
 
@@ -40,7 +40,7 @@ class Cache:
     Args:
         folder: Where they are; it need not exist yet.
         code: The fingerprint of the code that would make the runs now.
-        any_code: Take runs that other code made, too. Their records name every commit.
+        any_code: Take runs that other code made, too. Their records say so.
     """
 
     folder: Path
@@ -70,6 +70,7 @@ class Cache:
                 seconds=stored["seconds"],
                 device=stored["device"],
                 commit=ran or stored["commit"],  # a machine without git may have run this code
+                code=stored["code"],
                 arrays=_arrays(path.with_suffix(".npz")),
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -109,28 +110,6 @@ class Cache:
     def _path(self, name: str, settings: Mapping[str, Any]) -> Path:
         text = json.dumps(settings, sort_keys=True, allow_nan=False)
         return self.folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:10]}.json"
-
-
-def fingerprint(paths: Iterable[Path]) -> str:
-    """A hash of what Python files do: comments, docstrings and layout don't count."""
-    digest = hashlib.sha256()
-    for path in sorted(paths):
-        digest.update(str(path.relative_to(ROOT)).encode())
-        digest.update(_meaning(path.read_text("utf-8")).encode())
-    return digest.hexdigest()[:16]
-
-
-def _meaning(source: str) -> str:
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [part for part in body if not _is_text(part)]  # type: ignore[attr-defined]
-    return ast.dump(tree)
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.provenance import ROOT, Better, bound, check_better, misses, write_json
@@ -31,6 +31,8 @@ class Record:
         seconds: Per split, from the start of the fit to the test log-likelihood.
         device: What it ran on.
         commit: The code it ran, with a plus sign where that was not committed.
+        code: The fingerprint of that code; where runs of several were taken, all of them.
+        stale: Whether other code than that of the command that wrote the record last measured it.
         sampling: How our batches were drawn.
         paper_accountant: Whose sums the paper's epsilon is.
         paper_sampling: How the paper's batches were drawn.
@@ -56,6 +58,8 @@ class Record:
     seconds: float | None
     device: str
     commit: str
+    code: str = ""
+    stale: bool = False
     sampling: str = ""
     paper_accountant: str = ""
     paper_sampling: str = ""
@@ -105,6 +109,8 @@ def read(path: Path) -> list[Record]:
         for item in items:
             if item["epsilon"] is not None:
                 item["epsilon"] = float(item["epsilon"])
+            # older files did not tell the code: it is not known to be that of today
+            item.setdefault("stale", "code" not in item and item["splits"] > 0)
         return [Record(**item) for item in items]
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path.name} does not hold reproduction records: {error}") from error
@@ -123,6 +129,11 @@ def merge(old: list[Record], new: list[Record]) -> tuple[list[Record], list[Reco
     return [*kept, *fresh.values()], held_back
 
 
+def dated(records: list[Record], code: str) -> list[Record]:
+    """The records, those that other code than `code` measured marked as stale."""
+    return [replace(r, stale=r.splits > 0 and r.code != code) for r in records]
+
+
 def show(title: str, records: list[Record]) -> None:
     """Print one table."""
     from rich.console import Console
@@ -133,7 +144,8 @@ def show(title: str, records: list[Record]) -> None:
         table.add_column(name, justify="right" if name in ("paper", "ours", "must") else "left")
     for r in records:
         verdict = "" if r.must is None else "misses" if r.misses else "holds"
-        cells = (number(r.paper), r.measured, bound(r.must, r.better), verdict)
+        remark = ", ".join(filter(None, (verdict, "stale" if r.stale else "")))
+        cells = (number(r.paper), r.measured, bound(r.must, r.better), remark)
         table.add_row(r.table, r.row, r.column, r.metric, *cells)
     Console(markup=False, highlight=False).print(table)
 

@@ -8,16 +8,29 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.provenance import ROOT
-
 from reproductions import records as record_files
-from reproductions.cache import Cache, Run, fingerprint
+from reproductions.cache import Cache, Run
 from reproductions.dp_nf import figures, page, paper, runs, tables
 from reproductions.dp_nf.data import FACTS, SPLITS
 from reproductions.dp_nf.runs import Task
+from reproductions.fingerprint import fingerprint, reachable
 from reproductions.records import FOLDER, Record
 
 OUT = FOLDER / "dp-nf"
+
+RUN = ("data", "estimators", "runs")
+"""The files here that decide what a run measures,"""
+LIBRARY = (
+    "datasets",
+    *(f"evaluation.{name}" for name in ("log_likelihood", "marginals", "projection", "regression")),
+    "evaluation.roc",
+    "models.density",
+    "models.mixture",
+    "privacy.budget",
+)
+"""and the modules of the library that they use,"""
+BESIDES = ("tabular",)
+"""without what reads and writes files: rows of a run come as arrays."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +73,22 @@ def reproduce(
     drawn = figures.all_figures(splits) if figure or everything else ()
     wanted = [*tables.tasks(blocks, splits), *(task for f in drawn for task in f.tasks)]
     chosen = [task for task in dict.fromkeys(wanted) if _matches(task, only)]
-    cache = Cache(folder=out / "runs", code=_code(), any_code=any_code)
+    code = _code()
+    cache = Cache(folder=out / "runs", code=code, any_code=any_code)
     failures = _run(chosen, cache, say)
 
     def find(task: Task) -> Run | None:
         return cache.find(task.name, task.settings)
 
-    made = tables.records(find, splits)
+    made = record_files.dated(tables.records(find, splits), code)
     path = out / "results.json"
-    kept, held_back = record_files.merge(record_files.read(path), made)
+    before = record_files.dated(record_files.read(path), code)
+    kept, held_back = record_files.merge(before, made)
     for record in held_back:
         say(f"kept the record on more splits: {record.row}, {record.column}, {record.metric}")
+    stale = sum(record.stale for record in kept)
+    if stale:
+        say(f"{stale} records are of other code and marked as stale")
     if kept:
         kept += tables.unmeasured(kept)
         record_files.write(path, kept)
@@ -123,7 +141,11 @@ def _draw(
         say(f"{figure.name} is not drawn: {len(found) - len(finished)} of its runs are missing")
         return
     folder.mkdir(parents=True, exist_ok=True)
-    figure.draw(folder / f"{figure.name}.png", lambda task: finished[task], records)
+    try:
+        figure.draw(folder / f"{figure.name}.png", lambda task: finished[task], records)
+    except (KeyError, ValueError) as error:  # runs of older code may lack what it shows
+        say(f"{figure.name} is not drawn: {error}")
+        return
     say(f"drew {figure.name}.png")
 
 
@@ -161,8 +183,7 @@ def _is_number(text: str) -> bool:
 
 
 def _code() -> str:
-    """The code that decides what a run measures: the library without its commands, and the runs."""
-    library = ROOT / "src" / "veilflow"
-    ours = [path for path in library.rglob("*.py") if path.parent.name != "cli"]
+    """The fingerprint of the code that decides what a run measures."""
     here = Path(__file__).parent
-    return fingerprint([*ours, *(here / f"{name}.py" for name in ("data", "estimators", "runs"))])
+    own = (here / f"{name}.py" for name in RUN)
+    return fingerprint([*own, *reachable(LIBRARY, besides=BESIDES)])

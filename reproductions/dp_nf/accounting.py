@@ -23,6 +23,8 @@ GDP_POISSON = "GDP-CLT, Poisson (approximation, not a bound)"
 GDP_UNIFORM = "GDP-CLT, fixed size (approximation, not a bound; as the paper computed it)"
 MA_UNIFORM = "MA, fixed size (as the paper computed it)"
 
+NO_BATCHES = "no batches"
+
 _ORDERS = np.arange(2, 64)
 _MOST_STEPS = 10_000_000
 
@@ -53,7 +55,7 @@ def sampling(ledger: Ledger) -> str:
     """How batches were drawn, in words, as far as the ledger tells."""
     if not ledger.entries:
         return ""
-    return "Poisson" if any(_samples(entry.event) for entry in ledger.entries) else "no batches"
+    return "Poisson" if any(_samples(entry.event) for entry in ledger.entries) else NO_BATCHES
 
 
 def _samples(event: Event) -> bool:

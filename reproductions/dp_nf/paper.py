@@ -135,7 +135,7 @@ BLOCKS = (
             ),
             Row(
                 name="DP-NF, private GMM-5 prior",
-                method="flow-mixture",
+                method="flow-mixture-5",
                 printed={"MA": _cells("2.77 2.70 2.62 2.47")},
                 note="the paper's prior takes epsilon 0.2 of the total and states delta 0, which "
                 "Gaussian noise cannot have",

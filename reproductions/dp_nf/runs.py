@@ -18,6 +18,8 @@ from veilflow import evaluation
 NEIGHBORS = 5
 """Of the regression: the default of the authors' library. (The paper's text says 3.)"""
 _BINS, _VIEW_CELLS, _TOY_CELLS = 50, 60, 80
+_VIEW_ROOM = 0.06
+"""Of the width in which almost all rows lie, what is shown beyond on either side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,7 @@ def perform(task: Task) -> Finished:
     facts = data.FACTS[task.data]
     start = time.perf_counter()
     estimator = estimators.build(task.method, facts, epsilon=task.epsilon, num_records=len(train))
-    model = estimator.fit(train, progress=False)
+    model = estimators.fit(estimator, train)
     found = evaluation.mean_log_likelihood(model, test)
     seconds = time.perf_counter() - start
     result = {
@@ -109,7 +111,8 @@ def _marginals(test: np.ndarray, synthetic: np.ndarray) -> dict[str, np.ndarray]
 def _view(train: np.ndarray, test: np.ndarray, synthetic: np.ndarray) -> dict[str, np.ndarray]:
     """Histograms along the principal axes of the real rows, of real and of synthetic rows."""
     view = evaluation.principal_axes(train)
-    border = np.percentile(view(train), [0.2, 99.8], axis=0)
+    inner = np.percentile(view(train), [0.2, 99.8], axis=0)
+    border = inner + _VIEW_ROOM * (inner[1] - inner[0]) * np.array([[-1.0], [1.0]])
     size = {"low": border[0], "high": border[1], "bins": _VIEW_CELLS}
     real, made = (view.histogram(x, **size) for x in (np.concatenate([train, test]), synthetic))
     return {"view_border": border, "view_real": real, "view_synthetic": made}

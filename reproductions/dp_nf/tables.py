@@ -174,6 +174,7 @@ def _provenance(runs: list[Run]) -> dict:
         "seconds": round(statistics.fmean(seconds), 1) if seconds else None,
         "device": " and ".join(sorted({run.device for run in runs})),
         "commit": " and ".join(sorted({run.commit for run in runs})),
+        "code": " and ".join(sorted({run.code for run in runs})),
     }
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from veilflow import datasets as datasets
     from veilflow._core.errors import ArtifactError as ArtifactError
     from veilflow._core.errors import BudgetError as BudgetError
+    from veilflow._core.errors import NotPrivateWarning as NotPrivateWarning
     from veilflow._core.errors import PrivacyError as PrivacyError
     from veilflow.models.architecture import maf as maf
     from veilflow.models.architecture import nsf as nsf
@@ -28,20 +29,39 @@ if TYPE_CHECKING:
     from veilflow.privacy.budget import Budget as Budget
     from veilflow.privacy.guarantees import Guarantee as Guarantee
     from veilflow.privacy.ledger import Ledger as Ledger
+    from veilflow.tabular.columns import Boolean as Boolean
+    from veilflow.tabular.columns import Categorical as Categorical
+    from veilflow.tabular.columns import Datetime as Datetime
+    from veilflow.tabular.columns import Numeric as Numeric
+    from veilflow.tabular.columns import OpenCategorical as OpenCategorical
+    from veilflow.tabular.columns import Ordinal as Ordinal
+    from veilflow.tabular.constraints import Allowed as Allowed
+    from veilflow.tabular.constraints import AtMost as AtMost
+    from veilflow.tabular.schema import Schema as Schema
 
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
+    "Allowed": "veilflow.tabular.constraints",
     "ArtifactError": "veilflow._core.errors",
+    "AtMost": "veilflow.tabular.constraints",
+    "Boolean": "veilflow.tabular.columns",
     "Budget": "veilflow.privacy.budget",
     "BudgetError": "veilflow._core.errors",
+    "Categorical": "veilflow.tabular.columns",
+    "Datetime": "veilflow.tabular.columns",
     "DensityFlow": "veilflow.models.density",
     "FittedDensityFlow": "veilflow.models.fitted_density",
     "FittedMixtureDensity": "veilflow.models.fitted_mixture",
     "Guarantee": "veilflow.privacy.guarantees",
     "Ledger": "veilflow.privacy.ledger",
     "MixtureDensity": "veilflow.models.mixture",
+    "NotPrivateWarning": "veilflow._core.errors",
+    "Numeric": "veilflow.tabular.columns",
+    "OpenCategorical": "veilflow.tabular.columns",
+    "Ordinal": "veilflow.tabular.columns",
     "PrivacyError": "veilflow._core.errors",
+    "Schema": "veilflow.tabular.schema",
     "datasets": "veilflow.datasets",
     "load": "veilflow.models.registry",
     "maf": "veilflow.models.architecture",
@@ -50,16 +70,26 @@ _HOMES = {
 }
 
 __all__ = [
+    "Allowed",
     "ArtifactError",
+    "AtMost",
+    "Boolean",
     "Budget",
     "BudgetError",
+    "Categorical",
+    "Datetime",
     "DensityFlow",
     "FittedDensityFlow",
     "FittedMixtureDensity",
     "Guarantee",
     "Ledger",
     "MixtureDensity",
+    "NotPrivateWarning",
+    "Numeric",
+    "OpenCategorical",
+    "Ordinal",
     "PrivacyError",
+    "Schema",
     "datasets",
     "load",
     "maf",

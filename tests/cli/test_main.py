@@ -13,7 +13,17 @@ def test_the_version_is_printed(veilflow):
 
 @pytest.mark.parametrize(
     "command",
-    ["demo", "fit density", "sample", "score", "account", "calibrate", "inspect", "reproduce"],
+    [
+        "demo",
+        "schema",
+        "fit density",
+        "sample",
+        "score",
+        "account",
+        "calibrate",
+        "inspect",
+        "reproduce",
+    ],
 )
 def test_every_command_explains_itself_and_takes_json(command, veilflow):
     done = veilflow(*command.split(), "--help")

@@ -1,5 +1,7 @@
 """`veilflow fit mixture`: the real model, which is quick enough to need no stand-in."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -62,12 +64,14 @@ def test_what_is_not_given_keeps_the_defaults_of_the_library(veilflow, data, tmp
     assert model.domain.to_json() == {"kind": "ball", "row_norm": 3.0}
 
 
-def test_hardened_noise_and_no_privacy_are_two_flags(in_json, data):
+@pytest.mark.filterwarnings("default::veilflow.NotPrivateWarning")
+def test_hardened_noise_and_no_privacy_are_two_flags(veilflow, in_json, data):
     few = ("--components", 1, "--iterations", 2)
     hardened = in_json(*FIT, *BOX, *few, "--hardened", "--out", "h.veil")
     assert not any("Threefry" in text for text in hardened["guarantee"]["assumptions"])
-    openly = in_json(*FIT, *BOX, *few, "--epsilon", "inf", "--out", "o.veil")
-    assert openly["guarantee"]["epsilon"] == "inf"
+    openly = veilflow(*FIT, *BOX, *few, "--epsilon", "inf", "--out", "o.veil", "--json")
+    assert json.loads(openly.stdout)["guarantee"]["epsilon"] == "inf"
+    assert "not private" in openly.stderr
 
 
 def test_a_mixture_is_inspected_sampled_and_scored_like_any_model(

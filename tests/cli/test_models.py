@@ -105,12 +105,12 @@ def test_an_unknown_word_is_a_usage_error(flags, veilflow, quick, data):
     assert quick == []
 
 
-SMALL = ("--low", -9, "--high", 9, "--num-records", 50, "--hidden", 4, "--out", "m.veil")
+SMALL = ("--low", -9, "--high", 9, "--num-records", 50, "--out", "m.veil")
 
 
 def test_a_dry_run_prints_the_recipe_and_the_price_and_does_nothing(in_json, data, tmp_path):
     before = {path.name for path in tmp_path.iterdir()}
-    found = in_json(*FIT, *SMALL, "--base", "normal", "--steps", 20, "--dry-run")
+    found = in_json(*FIT, *SMALL, "--base", "normal", "--steps", 20, "--hidden", 4, "--dry-run")
     assert {path.name for path in tmp_path.iterdir()} == before
     estimator = vf.DensityFlow(
         budget=vf.Budget(1.0, 1e-5),
@@ -141,6 +141,7 @@ def test_a_dry_run_for_people_says_that_nothing_was_spent(veilflow, data, monkey
         assert text in done.stdout
 
 
+@pytest.mark.filterwarnings("default::veilflow.NotPrivateWarning")
 def test_a_fit_without_privacy_is_asked_for_by_an_infinite_epsilon(in_json, data):
     words = ("fit", "density", data, "--epsilon", "inf", "--delta", 1e-5, *SMALL)
     assert in_json(*words)["guarantee"]["epsilon"] == "inf"

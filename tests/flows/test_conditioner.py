@@ -79,8 +79,8 @@ def test_a_condition_reaches_every_parameter_and_leaves_the_order_of_coordinates
 @pytest.mark.parametrize(
     ("built_with", "condition", "message"),
     [
-        (2, None, "needs a condition of 2 numbers, got none"),
-        (2, np.zeros(3), r"condition must be of shape \(2,\).*got shape \(3,\)"),
+        (2, None, r"condition must have shape \(2,\).*got none"),
+        (2, np.zeros(3), r"condition must have shape \(2,\).*got shape \(3,\)"),
         (2, np.zeros((5, 2)), r"got shape \(5, 2\).*jax.vmap"),
     ],
 )

@@ -101,7 +101,7 @@ def test_every_row_of_the_domain_has_the_density_of_the_floor_at_least():
     """A flow that left a place alone, and a base that overflows there, do not make it impossible."""
     assembly = Assembly(dim=2, border=2.0, floor=0.01)
     narrow = GaussianMixture.create([1.0], [[0.0, 0.0]], [1e-6 * np.eye(2)])
-    floored = assembly.floored(join(narrow, None, ()))
+    floored = assembly.floored(join(narrow, None, ()), ball=False)
     corners = jnp.float32([[2, 2], [-2, -2], [1, -2], [0, 0]])
     found = jax.vmap(floored.log_prob)(corners)
     np.testing.assert_allclose(found[:3], np.log(0.01 / 16), rtol=1e-5)
@@ -109,6 +109,22 @@ def test_every_row_of_the_domain_has_the_density_of_the_floor_at_least():
     keys = jax.random.split(jax.random.key(0), 20_000)
     drawn = np.asarray(jax.jit(jax.vmap(floored.sample))(keys))
     assert np.mean(np.abs(drawn).max(axis=1) > 0.1) == pytest.approx(0.01, abs=0.004)
+
+
+def test_the_floor_of_a_ball_is_spread_over_the_ball_and_not_the_box_around_it():
+    dim = 10
+    assembly = Assembly(dim=dim, border=2.0, floor=0.01)
+    narrow = GaussianMixture.create([1.0], [np.zeros(dim)], [1e-6 * np.eye(dim)])
+    floored = assembly.floored(join(narrow, None, ()), ball=True)
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=(100, dim))
+    sphere = np.float32(2 * normal / np.linalg.norm(normal, axis=1, keepdims=True))
+    # the volume of the ball of radius 2 in ten dimensions, by its closed form
+    expected = np.log(0.01) - np.log(np.pi**5 / 120 * 2.0**10)
+    found = jax.vmap(floored.log_prob)(jnp.asarray(sphere))
+    np.testing.assert_allclose(found, expected, atol=2e-4)
+    corner = jnp.full(dim, 1.9)  # in the box, far outside the ball
+    assert floored.log_prob(corner) < -1e6  # what the narrow normal has there
 
 
 # -- sizes from a file nobody vouches for ----------------------------------------------------------

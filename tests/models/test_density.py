@@ -30,11 +30,11 @@ from veilflow.models.assumptions import (
 )
 from veilflow.models.starting import start_event
 from veilflow.privacy.events import (
-    ApproximateDP,
     Gaussian,
     PoissonSampled,
     PureDP,
     Repeated,
+    TotalVariation,
 )
 from veilflow.privacy.guarantees import Sensitive
 
@@ -136,14 +136,32 @@ def test_the_ledger_holds_what_the_plan_did_and_nothing_for_a_declared_count(moo
 
 
 def test_a_chosen_seed_is_confessed_and_a_fresh_secret_is_not(moons, counted, hardened):
-    assert moons.guarantee.assumptions == (
+    assert moons.guarantee.assumptions[1:] == (
         FLOAT_ASSUMPTION,
         GENERATOR_ASSUMPTION,
         SEED_ASSUMPTION,
     )
-    assert counted.guarantee.assumptions == (FLOAT_ASSUMPTION, GENERATOR_ASSUMPTION)
-    assert hardened.guarantee.assumptions == (SUM_ASSUMPTION, GENERATOR_ASSUMPTION)
+    assert counted.guarantee.assumptions[1:] == (FLOAT_ASSUMPTION, GENERATOR_ASSUMPTION)
+    assert hardened.guarantee.assumptions[1:] == (SUM_ASSUMPTION, GENERATOR_ASSUMPTION)
+    assert "is used for no other fit" in SEED_ASSUMPTION
     assert SEED_ASSUMPTION in str(moons.guarantee)
+
+
+def test_declared_facts_are_confessed_and_paid_ones_are_not(moons, counted, hardened):
+    first = {model.guarantee.assumptions[0] for model in (moons,)}
+    assert first == {"bounds and the number of records were declared, not read from the records"}
+    assert (
+        counted.guarantee.assumptions[0] == "bounds were declared, not read from the records"
+    )  # its number of records was paid for
+    assert hardened.guarantee.assumptions[0] == (
+        "the largest norm of a row and the number of records were declared, not read from the "
+        "records"
+    )
+    open_ball = vf.DensityFlow(budget=BUDGET, row_norm=1.0).ledger(4)
+    assert (
+        open_ball.assumptions[0]
+        == "the largest norm of a row was declared, not read from the records"
+    )
 
 
 def test_an_undeclared_count_and_the_clamped_rows_are_paid_for(counted):
@@ -164,9 +182,8 @@ def test_an_undeclared_count_and_the_clamped_rows_are_paid_for(counted):
 
 def test_a_hardened_fit_pays_for_the_distance_of_its_noise_from_gaussian(hardened):
     slack, training = hardened.ledger.entries
-    assert isinstance(slack.event, ApproximateDP)
-    assert slack.event.epsilon == 0
-    assert 0 < slack.event.delta < BUDGET.delta
+    assert isinstance(slack.event, TotalVariation)
+    assert 0 < slack.event.distance < BUDGET.delta
     assert training.purpose == "training"
     assert hardened.guarantee.epsilon <= BUDGET.epsilon
     assert hardened.settings["plan"]["hardened"] is True
@@ -738,6 +755,53 @@ def test_a_model_is_saved_before_its_checkpoint_is_removed(tmp_path):
     estimator.fit(np.full((50, 2), 0.5), progress=False, checkpoint=checkpoint, save_as=saved)
     assert saved.exists()
     assert not checkpoint.exists()
+
+
+TRAINING = {
+    "flow": vf.maf(),
+    "batch_size": 20,
+    "sampling_rate": 0.1,
+    "clip_norm": 1.0,
+    "learning_rate": 0.1,
+    "weight_decay": 0.0,
+    "ema_decay": 0.9,
+}
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_what_only_training_would_use_is_refused_where_there_is_none(name):
+    estimator = vf.DensityFlow(
+        budget=BUDGET, bounds=(0, 1), num_records=50, **{name: TRAINING[name]}
+    )
+    with pytest.raises(ValueError, match=rf"^{name}: for training, .*2 columns.*grid is all of it"):
+        estimator.fit(np.full((50, 2), 0.5), progress=False)
+    with pytest.raises(ValueError, match="steps above 0 to train"):
+        estimator.ledger(2)
+    assert dataclasses.replace(estimator, steps=3).recipe(2).steps == 3
+    assert estimator.recipe(4).steps > 0
+    with pytest.raises(ValueError, match=rf"^{name}: .*steps=0"):
+        dataclasses.replace(estimator, steps=0).recipe(4)
+
+
+def test_no_average_is_a_choice_for_training_too():
+    estimator = vf.DensityFlow(budget=BUDGET, bounds=(0, 1), ema_decay=None)
+    assert estimator.recipe(4).steps > 0
+    with pytest.raises(ValueError, match="ema_decay: for training"):
+        estimator.recipe(2)
+
+
+def test_components_are_refused_where_no_mixture_is_fitted_by_em():
+    estimator = vf.DensityFlow(budget=BUDGET, bounds=(0, 1), num_components=5)
+    assert estimator.recipe(4).components == 5
+    for changes, dim in (({}, 2), ({"steps": 9}, 2), ({"base": "normal"}, 4)):
+        with pytest.raises(ValueError, match="num_components is for a base by private EM"):
+            dataclasses.replace(estimator, **changes).recipe(dim)
+
+
+def test_a_flow_with_actnorms_is_used_without_training_too():
+    flow = vf.maf(blocks=2, hidden=(3,))
+    estimator = vf.DensityFlow(budget=BUDGET, bounds=(0, 1), start="actnorm", steps=0, flow=flow)
+    assert estimator.recipe(2).architecture.blocks == 2
 
 
 def test_a_fit_that_diverged_says_so():

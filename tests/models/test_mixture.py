@@ -21,13 +21,16 @@ from veilflow.models.assumptions import (
     SEED_ASSUMPTION,
     SUM_ASSUMPTION,
 )
-from veilflow.models.start.mixture import event_of, noise_multipliers
-from veilflow.privacy.events import ApproximateDP, Gaussian, NonPrivate, Repeated, Together
+from veilflow.models.start.mixture import event_of, noise_multipliers, num_draws
+from veilflow.privacy.events import Gaussian, NonPrivate, Repeated, Together, TotalVariation
+from veilflow.privacy.noise_source import closeness
 
 BUDGET = vf.Budget(epsilon=2.0, delta=1e-6)
 SEED = 20_231
 NUM_ROWS = 3000
 LOW, HIGH = (-4.0, -2.0), (4.0, 3.0)
+openly = pytest.mark.filterwarnings("ignore::veilflow.NotPrivateWarning")
+BOUNDS_DECLARED = "bounds were declared, not read from the records"
 CENTERS = np.array([[-2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
 
 
@@ -64,7 +67,8 @@ def saved(three: vf.FittedMixtureDensity, tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def open_fit() -> vf.FittedMixtureDensity:
     """Without privacy."""
-    return estimator(budget=vf.Budget(np.inf, 1e-6)).fit(frame(), progress=False)
+    with pytest.warns(vf.NotPrivateWarning, match="the result is not private"):
+        return estimator(budget=vf.Budget(np.inf, 1e-6)).fit(frame(), progress=False)
 
 
 # -- the guarantee and its ledger ------------------------------------------------------------------
@@ -109,9 +113,11 @@ def test_the_ledger_counts_every_release(monkeypatch):
 
 
 def test_a_chosen_seed_is_confessed_and_a_fresh_secret_is_not(three):
-    assert three.guarantee.assumptions == (FLOAT_ASSUMPTION, GENERATOR_ASSUMPTION, SEED_ASSUMPTION)
+    every = (BOUNDS_DECLARED, FLOAT_ASSUMPTION, GENERATOR_ASSUMPTION, SEED_ASSUMPTION)
+    assert three.guarantee.assumptions == every
+    assert "used for no other fit" in SEED_ASSUMPTION
     fresh = estimator(seed=None, iterations=2).fit(frame(), progress=False)
-    assert fresh.guarantee.assumptions == (FLOAT_ASSUMPTION, GENERATOR_ASSUMPTION)
+    assert fresh.guarantee.assumptions == every[:-1]
 
 
 def test_the_number_of_records_is_released_with_the_components_or_declared(three):
@@ -120,6 +126,8 @@ def test_the_number_of_records_is_released_with_the_components_or_declared(three
     assert abs(facts["num_records"] - NUM_ROWS) < 200  # noise of deviation 25, 24 releases
     declared = estimator(num_records=NUM_ROWS, iterations=2).fit(frame(), progress=False)
     assert declared.settings["facts"] == {"num_records": NUM_ROWS, "declared": ["num_records"]}
+    sentence = "bounds and the number of records were declared, not read from the records"
+    assert sentence in declared.guarantee.assumptions
     assert (
         declared.ledger.entries
         == estimator(iterations=2).fit(frame(), progress=False).ledger.entries
@@ -129,14 +137,16 @@ def test_the_number_of_records_is_released_with_the_components_or_declared(three
 def test_a_hardened_fit_pays_for_the_distance_of_its_noise_from_gaussian():
     model = estimator(hardened=True, seed=None).fit(frame(), progress=False)
     slack, training = model.ledger.entries
-    assert isinstance(slack.event, ApproximateDP)
-    assert 0 < slack.event.delta < BUDGET.delta
+    assert isinstance(slack.event, TotalVariation)
+    draws = num_draws(2, 3, 24)
+    assert slack.event.distance == closeness(draws)
     assert training.purpose == "training"
     assert model.guarantee.epsilon <= BUDGET.epsilon
-    assert model.guarantee.assumptions == (SUM_ASSUMPTION,)
+    assert model.guarantee.assumptions == (BOUNDS_DECLARED, SUM_ASSUMPTION)
     assert model.log_prob(frame(seed=1)).mean() > -2.0
 
 
+@openly
 def test_without_a_budget_there_is_no_noise_and_the_ledger_says_so(open_fit, tmp_path):
     assert open_fit.guarantee.epsilon == np.inf
     assert [entry.event for entry in open_fit.ledger.entries] == [NonPrivate()]
@@ -271,6 +281,7 @@ def test_rows_in_a_ball_far_smaller_than_declared_are_found():
     ],
     ids=["one row", "repeated", "border", "discrete"],
 )
+@openly
 @pytest.mark.parametrize("epsilon", [0.1, np.inf])
 def test_rows_of_little_variety_give_a_finite_density(rows, epsilon):
     model = estimator(budget=vf.Budget(epsilon, 1e-6)).fit(rows, progress=False)

@@ -122,6 +122,59 @@ def test_sampling_with_rate_one_is_no_sampling(case):
     assert accountant.epsilon(always, delta=1e-5) == accountant.epsilon(once, delta=1e-5)
 
 
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-8])
+def test_a_distance_is_paid_at_the_epsilon_that_is_reported(case, delta):
+    """The price of being near a run grows with epsilon, so with a smaller delta."""
+    accountant, events = case
+    far, near = ev.TotalVariation(1e-9), ev.TotalVariation(1e-14)
+    alone = accountant.epsilon(events, delta=delta)
+    found = accountant.epsilon([*events, far], delta=delta)
+    assert found >= alone
+    if alone < math.inf:
+        assert accountant.epsilon([*events, near], delta=delta) == pytest.approx(alone, rel=1e-3)
+    if found < math.inf:
+        left = delta - (1 + math.exp(found)) * 1e-9
+        assert left >= 0
+        assert accountant.epsilon(events, delta=left) <= found * (1 + 1e-6)
+        described = accountant.delta(events, epsilon=found)
+        total = accountant.delta([*events, far], epsilon=found)
+        assert total == pytest.approx(described + (1 + math.exp(found)) * 1e-9, rel=1e-9)
+
+
+def test_distances_add_up_and_alone_cost_twice_themselves():
+    two = (ev.TotalVariation(1e-6), ev.TotalVariation(3e-6))
+    assert PLD.delta(two, epsilon=0.0) == pytest.approx(8e-6)
+    assert PLD.delta(two, epsilon=2.0) == pytest.approx((1 + math.exp(2.0)) * 4e-6)
+    assert PLD.epsilon(two, delta=8.1e-6) == 0
+    assert PLD.epsilon(two, delta=7.9e-6) == math.inf
+    assert PLD.delta(ev.Repeated(3, two[0]), epsilon=0.0) == pytest.approx(6e-6)
+    assert PLD.delta(two, epsilon=1e4) == 1
+
+
+def test_a_distance_larger_than_delta_leaves_nothing_proved():
+    release = ev.Gaussian(1.0)
+    slack = ev.TotalVariation(1e-8)
+    assert PLD.epsilon([release, slack], delta=1e-5) < math.inf
+    # at this delta epsilon is about 5.3, where the distance costs more than 2e-6
+    assert PLD.epsilon(release, delta=1e-6) > 4.8
+    assert PLD.epsilon([release, slack], delta=1e-6) == math.inf
+
+
+def test_a_slack_priced_at_one_epsilon_understates_at_a_smaller_delta():
+    """Why the distance is on the ledger and not a delta for the epsilon of a budget."""
+    release, distance = ev.Gaussian(4.0), 1e-12
+    epsilon = PLD.epsilon(release, delta=1e-5)
+    frozen = ev.ApproximateDP(0.0, (1 + math.exp(epsilon)) * distance)
+    honest = ev.TotalVariation(distance)
+    tiny = 2e-11
+    assert PLD.epsilon([release, frozen], delta=tiny) < PLD.epsilon([release, honest], delta=tiny)
+
+
+def test_a_sampled_distance_is_refused():
+    with pytest.raises(PrivacyError, match="gain from sampling"):
+        PLD.epsilon(ev.PoissonSampled(0.5, ev.TotalVariation(1e-6)), delta=1e-5)
+
+
 def test_an_unsupported_event_names_an_accountant_that_can():
     with pytest.raises(PrivacyError, match=r"PoissonSampled.*'pld'"):
         accounting.get("zcdp").epsilon([ev.PureDP(1.0), steps(0.1, 1.0, 5)], delta=1e-5)

@@ -19,6 +19,7 @@ plain = st.one_of(
     st.builds(ev.PureDP, positive),
     st.builds(ev.ExponentialMechanism, positive),
     st.builds(ev.ApproximateDP, positive, fraction),
+    st.builds(ev.TotalVariation, fraction),
     st.just(ev.NonPrivate()),
 )
 any_event = st.recursive(

@@ -58,9 +58,60 @@ def test_runs_of_other_code_are_done_again_and_it_is_said(tmp_path, quick, monke
     assert len(quick) == 8
     assert "4 finished runs were made by other code" in lines[0]
     monkeypatch.setattr(system, "_code", lambda: "a third")
-    outcome, _ = quietly(tmp_path, any_code=True, **HALF_MOONS)
+    outcome, lines = quietly(tmp_path, any_code=True, **HALF_MOONS)
     assert len(quick) == 8
-    assert len(outcome.made) == 2
+    assert [(r.code, r.stale) for r in outcome.made] == [("another", True)] * 2
+    assert "2 records are of other code and marked as stale" in lines
+
+
+def test_records_of_other_code_are_marked_on_the_page_with_their_commit(
+    at_home, quick, monkeypatch
+):
+    monkeypatch.setattr(system, "_code", lambda: "older")
+    system.reproduce(say=lambda line: None, **HALF_MOONS)
+    monkeypatch.setattr(system, "_code", lambda: "newer")
+    outcome = system.reproduce(only=["gaussians/3"], splits=1, say=lambda line: None)
+    stale = {r.column: r.stale for r in outcome.records if r.splits}
+    assert stale == {"Half-Moons, 1.5": True, "Gaussians, 3": False}
+    old, new = (next(r for r in outcome.records if r.code == x) for x in ("older", "newer"))
+    text = (at_home / "page.md").read_text("utf-8")
+    assert f"**{old.measured}†**" in text
+    assert f"**{new.measured}**" in text
+    which = text.partition("## Which code measured this")[2]
+    assert f"| older | {old.commit} | stale | table 5, DP-NF, Half-Moons 1.5; " in which
+    assert f"| newer | {new.commit} |  | table 5, DP-NF, Gaussians 3; " in which
+
+
+def test_the_page_tells_what_no_accountant_sees_and_which_figures_are_not_drawn(tmp_path):
+    text = page.write_page(tmp_path, [], tmp_path / "page.md").read_text("utf-8")
+    for words in (
+        "boxes of Gowalla and Power were declared after a look at the files",
+        "Delta is about 1/n in the paper's setting",
+        "Hyper-parameters come from generated data",
+        "after one split of Life\n  Science with it had been seen",
+    ):
+        assert words in text
+    assert "| Gowalla | 100,000 | 1.11e-05 | 1.00 |" in text
+    assert text.count("Not drawn yet") == 9
+    assert ".png" not in text
+
+
+def test_a_figure_that_its_runs_do_not_fit_is_not_drawn_and_it_is_said(
+    tmp_path, quick, monkeypatch
+):
+    perform = runs.perform
+
+    def shifted(task):
+        done = perform(task)
+        if task.epsilon == 6 and "view_border" in done.arrays:
+            done.arrays["view_border"] = done.arrays["view_border"] + 1
+        return done
+
+    monkeypatch.setattr(runs, "perform", shifted)
+    _, lines = quietly(tmp_path, figure=True, splits=1, only=["lifesci"])
+    assert any(line.startswith("figure-4 is not drawn: its runs show diff") for line in lines)
+    assert not (tmp_path / "figures" / "figure-4.png").exists()
+    assert (tmp_path / "figures" / "figure-3.png").exists()
 
 
 def test_a_run_that_fails_is_told_and_does_not_end_the_others(tmp_path, quick, monkeypatch):
@@ -280,13 +331,15 @@ def test_estimators_are_asked_for_with_public_facts_only(monkeypatch):
     for name in ("DensityFlow", "MixtureDensity"):
         make = lambda name=name, **settings: given.append((name, settings))  # noqa: E731
         monkeypatch.setitem(vars(vf), name, make)
-    for method in ("flow", "flow-normal", "mixture-8"):
-        estimators.build(method, data.FACTS["lifesci"], epsilon=1.0, num_records=24_060)
-    budget = vf.Budget(epsilon=1.0, delta=1.52e-5)
-    public = {"budget": budget, "num_records": 24_060, "row_norm": 1.0}
+    for method in ("flow", "flow-normal", "flow-mixture-5", "mixture-8"):
+        estimators.build(method, data.FACTS["moons"], epsilon=1.0, num_records=27_000)
+    budget = vf.Budget(epsilon=1.0, delta=3.70e-5)
+    public = {"budget": budget, "num_records": 27_000, "bounds": data.FACTS["moons"].bounds}
+    by_base = {**public, "start": "columns"}
     assert given == [
         ("DensityFlow", public),
-        ("DensityFlow", {**public, "base": "normal"}),
+        ("DensityFlow", {**by_base, "base": "normal"}),
+        ("DensityFlow", {**by_base, "base": "mixture", "num_components": 5}),
         ("MixtureDensity", {**public, "num_components": 8}),
     ]
     with pytest.raises(ValueError, match="flow or mixture"):

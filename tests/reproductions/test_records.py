@@ -48,6 +48,28 @@ def test_what_is_written_is_read_back(epsilon, tmp_path):
     assert records.read(path) == [record]
 
 
+def test_records_that_other_code_measured_are_stale_and_those_not_run_are_not():
+    given = [replace(RECORD, code=code) for code in ("now", "before", "before and now", "")]
+    given.append(replace(RECORD, code="", splits=0))
+    assert [r.stale for r in records.dated(given, "now")] == [False, True, True, True, False]
+    again = records.dated(records.dated(given, "before"), "now")
+    assert [r.stale for r in again] == [False, True, True, True, False]
+
+
+def test_a_record_from_before_codes_were_told_is_not_taken_for_one_of_today(tmp_path):
+    path = records.write(tmp_path / "results.json", [RECORD, replace(RECORD, splits=0)])
+    items = json.loads(path.read_text("utf-8"))
+    for item in items:
+        del item["code"], item["stale"]
+    path.write_text(json.dumps(items), "utf-8")
+    assert [(r.code, r.stale) for r in records.read(path)] == [("", True), ("", False)]
+
+
+def test_stale_records_are_shown_as_such(capsys):
+    records.show("x", [replace(RECORD, stale=True)])
+    assert "stale" in capsys.readouterr().out
+
+
 def test_no_file_is_no_records(tmp_path):
     assert records.read(tmp_path / "none.json") == []
 

@@ -1,4 +1,4 @@
-"""The exceptions veilflow raises beside `ValueError` and `TypeError`."""
+"""The exceptions veilflow raises beside `ValueError` and `TypeError`, and a warning."""
 
 
 class VeilflowError(Exception):
@@ -11,6 +11,10 @@ class PrivacyError(VeilflowError):
 
 class BudgetError(PrivacyError):
     """A request would spend more than the budget has left; nothing was touched."""
+
+
+class NotPrivateWarning(UserWarning):
+    """A result is about to be made without any privacy, because that was asked for."""
 
 
 class ArtifactError(VeilflowError):

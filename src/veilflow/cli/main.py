@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from veilflow.cli import account, demo, fit, inspect, reproduce, use
+from veilflow.cli import account, demo, fit, inspect, reproduce, schema, use
 
 app = typer.Typer(
     name="veilflow",
@@ -14,6 +14,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.demo)
+app.command("schema")(schema.schema)
 app.add_typer(fit.app, name="fit")
 app.command("sample")(use.sample)
 app.command("score")(use.score)

@@ -1,7 +1,5 @@
 """`veilflow sample` and `veilflow score`: use a fitted model."""
 
-import contextlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,12 +31,13 @@ def sample(
 ) -> None:
     """Draw synthetic rows from a model. Costs no privacy, however many are drawn."""
     check_out(out, force=force, inputs=(model,))
+    from veilflow.engine.progress import counting_bar
     from veilflow.models import registry
     from veilflow.tabular.stream import file_format
 
     file_format(out)  # refuse a suffix before the work, not after
     fitted = registry.load(model)
-    with _bar(num_rows) as monitor:
+    with counting_bar("sampling", num_rows) as monitor:
         fitted.sample_to(out, num_rows, seed=seed, monitor=monitor)
     guarantee = fitted.guarantee
     result = {"out": out, "num_rows": num_rows, "guarantee": guarantee.to_json()}
@@ -80,22 +79,3 @@ def score(
         text += f"\nmean log density {mean:.6g} (not private)"
     note(f"warning: {_UNPROTECTED}.")
     emit(result, text, as_json=as_json)
-
-
-@contextlib.contextmanager
-def _bar(num_rows: int) -> Iterator[Callable[[int], None]]:
-    """What shows the rows done so far while the block lasts, to people and not in a log."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("sampling"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("sampling", total=num_rows)
-        yield lambda done: bar.update(task, completed=done)

@@ -4,7 +4,6 @@ Python sees the run only between blocks of steps. What it sees there is released
 losses, norms or batch sizes.
 """
 
-import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +22,7 @@ from veilflow.engine.observed import LossFn, num_parameters
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import PURPOSES, PublicLossFn, State, Step
 from veilflow.nn.frozen import trainable_part
-from veilflow.privacy.events import ApproximateDP
+from veilflow.privacy.events import TotalVariation
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.noise_source import Grid, closeness, draw, hardened_grid
 
@@ -137,17 +136,15 @@ def grid_of(plan: TrainingPlan, model: Any) -> Grid:
     )
 
 
-def hardened_slack(model: Any, *, steps: int, epsilon: float, others: int = 0) -> ApproximateDP:
+def hardened_slack(model: Any, *, steps: int, others: int = 0) -> TotalVariation:
     """What a hardened run owes because its noise is only almost a rounded Gaussian.
 
     Args:
         model: The model to be trained.
         steps: Steps of the run.
-        epsilon: The epsilon the whole ledger is held to.
         others: Numbers that get such noise outside training.
     """
-    distance = closeness(steps * (num_parameters(model) + 1) + others)  # and perhaps a count
-    return ApproximateDP(0.0, min((1 + math.exp(min(epsilon, 500.0))) * distance, 0.5))
+    return TotalVariation(closeness(steps * (num_parameters(model) + 1) + others))  # and a count
 
 
 # one compiled program for all runs of a plan: the splits of a cross-validation compile once

@@ -1,4 +1,4 @@
-"""A progress bar that shows steps, epsilon spent and time left; on standard error, never in a log."""
+"""Progress bars on standard error, for people and never in a log; the one of training shows epsilon."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,15 +6,21 @@ from contextlib import contextmanager
 from veilflow.engine.plan import TrainingPlan
 from veilflow.privacy.ledger import Ledger
 
+Monitor = Callable[[int], None]
+"""Told how much is done so far."""
+
 
 @contextmanager
-def progress_bar(
-    plan: TrainingPlan, ledger: Ledger, *, delta: float, total_epsilon: float, show: bool = True
-) -> Iterator[Callable[[int], None]]:
-    """A monitor for `train` that draws a bar while the block lasts.
+def counting_bar(
+    doing: str, total: int, *, note: Callable[[int], str] = lambda done: "", show: bool = True
+) -> Iterator[Monitor]:
+    """A monitor that draws a bar while the block lasts, if there is a terminal to draw on.
 
-    The epsilon shown for a run that is under way is a bound, by the fast RDP accountant and capped by
-    the epsilon of the whole run; the final statement comes from the ledger.
+    Args:
+        doing: What is being done, in a word.
+        total: How much there is to do.
+        note: From what is done to a few words beside the bar.
+        show: Whether to draw at all.
     """
     if not show:
         yield lambda done: None
@@ -29,27 +35,43 @@ def progress_bar(
         TimeRemainingColumn,
     )
 
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda done: None
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("epsilon {task.fields[spent]}"),
+        TextColumn("{task.fields[note]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=not console.is_terminal) as bar:
-        task = bar.add_task("training", total=plan.steps, spent="0")
-        marks: dict[int, str] = {}
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(doing, total=total, note=note(0))
+        yield lambda done: bar.update(task, completed=done, note=note(done))
 
-        def monitor(done: int) -> None:
-            # a hundred marks are enough: accounting must not slow training down
-            mark = min(-(-done * 100 // plan.steps), 100)
-            if mark not in marks:  # at the end of the hundredth: what is shown is never too small
-                upper = -(-mark * plan.steps // 100)
-                marks[mark] = _spent(plan, ledger, upper, delta, total_epsilon)
-            bar.update(task, completed=done, spent=marks[mark])
 
+@contextmanager
+def progress_bar(
+    plan: TrainingPlan, ledger: Ledger, *, delta: float, total_epsilon: float, show: bool = True
+) -> Iterator[Monitor]:
+    """A monitor for `train` that draws a bar while the block lasts.
+
+    The epsilon shown for a run that is under way is a bound, by the fast RDP accountant and capped by
+    the epsilon of the whole run; the final statement comes from the ledger.
+    """
+    marks: dict[int, str] = {}
+
+    def spent(done: int) -> str:
+        # a hundred marks are enough: accounting must not slow training down
+        mark = min(-(-done * 100 // plan.steps), 100)
+        if mark not in marks:  # at the end of the hundredth: what is shown is never too small
+            upper = -(-mark * plan.steps // 100)
+            marks[mark] = _spent(plan, ledger, upper, delta, total_epsilon)
+        return f"epsilon {marks[mark]}"
+
+    with counting_bar("training", plan.steps, note=spent, show=show) as monitor:
         yield monitor
 
 

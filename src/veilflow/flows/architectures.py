@@ -5,7 +5,8 @@ asked for, an ActNorm. All blocks share one trace: compile time does not grow wi
 """
 
 from collections.abc import Callable
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Array, Key
@@ -68,8 +69,13 @@ def maf(
     References:
         Papamakarios, Pavlakou, Murray, "Masked autoregressive flow for density estimation", 2017.
     """
-    layer = _autoregressive(
-        dim, AffineMap(), hidden=hidden, activation=activation, condition_dim=condition_dim
+    layer = partial(
+        _autoregressive,
+        dim,
+        AffineMap(),
+        hidden=hidden,
+        activation=activation,
+        condition_dim=condition_dim,
     )
     return _flow(layer, reverse(dim), key=key, blocks=blocks, base=base, actnorm=actnorm)
 
@@ -113,7 +119,8 @@ def nsf(
     References:
         Durkan, Bekasov, Murray, Papamakarios, "Neural spline flows", 2019.
     """
-    layer = _autoregressive(
+    layer = partial(
+        _autoregressive,
         dim,
         _affine_spline(num_bins, bound),
         hidden=hidden,
@@ -164,12 +171,14 @@ def realnvp(
     """
     check.one_of(("affine", "spline"), scalar_map=scalar_map)
     chosen = AffineMap() if scalar_map == "affine" else _affine_spline(num_bins, bound)
-
-    def layer(key: Key[Array, ""]) -> Coupling:
-        return Coupling.create(
-            dim, chosen, key=key, hidden=hidden, activation=activation, condition_dim=condition_dim
-        )
-
+    layer = partial(
+        Coupling.create,
+        dim,
+        chosen,
+        hidden=hidden,
+        activation=activation,
+        condition_dim=condition_dim,
+    )
     return _flow(layer, _rolled(dim), key=key, blocks=blocks, base=base, actnorm=actnorm)
 
 
@@ -224,7 +233,7 @@ def iaf(
 
 
 def _flow(
-    layer: Callable[[Key[Array, ""]], AbstractBijection],
+    layer: Callable[..., AbstractBijection],
     order: Permutation,
     *,
     key: Key[Array, ""],
@@ -232,35 +241,20 @@ def _flow(
     base: AbstractBase | None,
     actnorm: bool,
 ) -> Flow:
-    """Blocks of a layer, a reordering and perhaps an ActNorm over a base."""
+    """Blocks of a layer, built from a key, a reordering and perhaps an ActNorm over a base."""
     check.count(blocks=blocks)
     norm = (ActNorm.create(order.dim),) if actnorm else ()
-    scan = Scan.create(lambda key: Chain((*norm, order, layer(key))), blocks, key=key)
+    scan = Scan.create(lambda key: Chain((*norm, order, layer(key=key))), blocks, key=key)
     return Flow(StandardNormal(order.dim) if base is None else base, scan)
 
 
 def _autoregressive(
-    dim: int,
-    scalar_map: AbstractScalarMap,
-    *,
-    hidden: tuple[int, ...],
-    activation: Activation,
-    condition_dim: int,
-) -> Callable[[Key[Array, ""]], Autoregressive]:
-    """From a key to an autoregressive map with a masked network."""
-
-    def layer(key: Key[Array, ""]) -> Autoregressive:
-        network = MaskedMLP.create(
-            dim,
-            scalar_map.num_params,
-            key=key,
-            hidden=hidden,
-            activation=activation,
-            condition_dim=condition_dim,
-        )
-        return Autoregressive(network, scalar_map)
-
-    return layer
+    dim: int, scalar_map: AbstractScalarMap, *, key: Key[Array, ""], **network: Any
+) -> Autoregressive:
+    """An autoregressive map with a masked network."""
+    return Autoregressive(
+        MaskedMLP.create(dim, scalar_map.num_params, key=key, **network), scalar_map
+    )
 
 
 def _affine_spline(num_bins: int, bound: float) -> Composed:

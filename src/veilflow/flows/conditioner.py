@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from veilflow._core import check
 from veilflow.flows.bijection import Condition
-from veilflow.flows.network import ACTIVATIONS, Activation
+from veilflow.flows.network import ACTIVATIONS, Activation, check_layers, with_condition
 from veilflow.nn.masked import Degrees, MaskedDense
 
 Known = tuple[Float[Array, " size"], ...]
@@ -103,9 +103,7 @@ class MaskedMLP(eqx.Module):
         """
         check.count(dim=dim, num_params=num_params)
         check.count(at_least=0, condition_dim=condition_dim)
-        for size in hidden:
-            check.count(hidden=size)
-        check.one_of(tuple(ACTIVATIONS), activation=activation)
+        check_layers(hidden, activation)
         degrees = [
             (0,) * condition_dim + tuple(range(1, dim + 1)),
             *(hidden_degrees(dim, size, conditional=condition_dim > 0) for size in hidden),
@@ -125,14 +123,16 @@ class MaskedMLP(eqx.Module):
         self, x: Float[Array, " dim"], condition: Condition = None
     ) -> Float[Array, "num_params dim"]:
         """Parameters for every coordinate: row p holds parameter p of all coordinates."""
-        x = self._with_condition(x, condition)
+        # the condition is first because inputs are sorted by degree
+        x = with_condition(x, condition, condition_dim=self.condition_dim)
         for layer in self.layers[:-1]:
             x = ACTIVATIONS[self.activation](layer(x))
         return self.layers[-1](x).reshape(self.num_params, self.dim)
 
     def nothing_known(self, condition: Condition = None, *, dtype: Any = jnp.float32) -> Known:
         """Where a pass coordinate by coordinate starts: only the condition is known."""
-        inputs = self._with_condition(jnp.zeros(self.dim, dtype), condition)
+        nothing = jnp.zeros(self.dim, dtype)
+        inputs = with_condition(nothing, condition, condition_dim=self.condition_dim)
         hidden = (jnp.zeros(len(layer.out_degrees), dtype) for layer in self.layers[:-1])
         return (inputs.astype(dtype), *hidden)
 
@@ -166,23 +166,6 @@ class MaskedMLP(eqx.Module):
     def with_coordinate(self, i: Int[Array, ""], x_i: Float[Array, ""], known: Known) -> Known:
         """`known` and the value of coordinate i."""
         return (known[0].at[self.condition_dim + i].set(x_i), *known[1:])
-
-    def _with_condition(self, x: Array, condition: Condition) -> Array:
-        """All inputs; the condition first, because inputs are sorted by degree."""
-        if not self.condition_dim:  # a chain may have blocks with and without use for it
-            return x
-        if condition is None:
-            raise ValueError(
-                f"this network needs a condition of {self.condition_dim} numbers, got none. "
-                "Give condition=..., or build the network with condition_dim=0."
-            )
-        if condition.shape != (self.condition_dim,):
-            raise ValueError(
-                f"condition must be of shape ({self.condition_dim},), as this network was built with "
-                f"condition_dim={self.condition_dim}, got shape {condition.shape}. One example has "
-                "one condition; for batches map over both with jax.vmap."
-            )
-        return jnp.concatenate([condition, x])
 
 
 def _some_rows(layer: MaskedDense, rows: Callable[[Array], Array], x: Array) -> Array:

@@ -16,6 +16,31 @@ Activation = Literal["tanh", "relu"]
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 
 
+def check_layers(hidden: tuple[int, ...], activation: str) -> None:
+    """Raise unless every hidden layer has a unit and the activation is one of ours."""
+    for size in hidden:
+        check.count(hidden=size)
+    check.one_of(tuple(ACTIVATIONS), activation=activation)
+
+
+def with_condition(x: Array, condition: Condition, *, condition_dim: int) -> Array:
+    """All inputs of a network, the condition first; one that nobody asked for is left alone.
+
+    Raises:
+        ValueError: The condition is missing or of another size than `condition_dim`.
+    """
+    if not condition_dim:  # a chain may have blocks with and without use for it
+        return x
+    if condition is None or condition.shape != (condition_dim,):
+        given = "none" if condition is None else f"shape {condition.shape}"
+        raise ValueError(
+            f"condition must have shape ({condition_dim},), as this network was built with "
+            f"condition_dim={condition_dim}, got {given}. One example has one condition; for "
+            "batches map over both with jax.vmap."
+        )
+    return jnp.concatenate([condition, x])
+
+
 class MLP(eqx.Module):
     """A network from `in_size` numbers, and a condition if it has one, to `out_size` numbers."""
 
@@ -55,9 +80,7 @@ class MLP(eqx.Module):
         """
         check.count(at_least=0, in_size=in_size, condition_dim=condition_dim)
         check.count(out_size=out_size)
-        for size in hidden:
-            check.count(hidden=size)
-        check.one_of(tuple(ACTIVATIONS), activation=activation)
+        check_layers(hidden, activation)
         sizes = (in_size + condition_dim, *hidden, out_size)
         keys = jax.random.split(key, len(sizes) - 1)
         layers = [Dense.create(*pair, key=keys[i]) for i, pair in enumerate(pairwise(sizes))]
@@ -79,16 +102,8 @@ class MLP(eqx.Module):
     def __call__(
         self, x: Float[Array, " in_size"], condition: Condition = None
     ) -> Float[Array, " out_size"]:
-        """The outputs for one example; a condition that nobody asked for is left alone."""
-        if self.condition_dim:
-            if condition is None or condition.shape != (self.condition_dim,):
-                given = "none" if condition is None else f"shape {condition.shape}"
-                raise ValueError(
-                    f"condition must have shape ({self.condition_dim},), as this network was built "
-                    f"with condition_dim={self.condition_dim}, got {given}. One example has one "
-                    "condition; for batches map over both with jax.vmap."
-                )
-            x = jnp.concatenate([condition, x])
+        """The outputs for one example."""
+        x = with_condition(x, condition, condition_dim=self.condition_dim)
         for layer in self.layers[:-1]:
             x = ACTIVATIONS[self.activation](layer(x))
         return self.layers[-1](x)

@@ -6,9 +6,8 @@ from typing import Any
 
 from jaxtyping import Array, Key
 
-from veilflow import flows
 from veilflow._core import check
-from veilflow.flows import Flow
+from veilflow.flows import Flow, architectures
 
 _KINDS = ("maf", "nsf", "realnvp")
 _MOST_BLOCKS = 1000
@@ -52,7 +51,7 @@ class Architecture:
         sizes["actnorm"] = self.actnorm
         if self.num_bins is not None:
             sizes["num_bins"] = self.num_bins
-        return getattr(flows, self.kind)(dim, **sizes)
+        return getattr(architectures, self.kind)(dim, **sizes)
 
     def num_parameters(self, dim: int) -> int:
         """How many numbers `build` would make, without making them."""

@@ -25,12 +25,15 @@ from veilflow.flows import (
     Scan,
     StandardNormal,
     Uniform,
+    UniformBall,
 )
 from veilflow.models.architecture import Architecture
 
 _MOST_BITS = 24
 """Of a whole grid: 2^24 cells."""
 _MOST_COLUMNS = 100_000
+_OUTSIDE = 1 + 1e-5
+"""A ball ends this much later than declared: norms of rows on its border are rounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +54,9 @@ class Assembly:
     blend: float | None = None
     """Weight of the mixture in that blend."""
     border: float = 1.0
-    """Where the box of the domain ends, in flow coordinates."""
+    """Where the domain ends, in flow coordinates."""
     floor: float = 1e-3
-    """Weight of a uniform density over that box beside the flow: one row in a thousand."""
+    """Weight of a uniform density over the domain beside the flow: one row in a thousand."""
 
     def __post_init__(self) -> None:
         check.count(dim=self.dim)
@@ -114,9 +117,17 @@ class Assembly:
         grid = Histogram(dim, self.bits, self.border, cells, cells)
         return Blend((mixture, grid), (self.blend, 1 - self.blend))
 
-    def floored(self, flow: Flow) -> Blend:
-        """`flow` and the floor. Without one, a single row that noise left no density decides a mean."""
+    def floored(self, flow: Flow, *, ball: bool) -> Blend:
+        """`flow` and the floor. Without one, a single row that noise left no density decides a mean.
+
+        Args:
+            flow: Over flow coordinates.
+            ball: Whether the domain is a ball and not a box: in ten dimensions the box around a ball
+                has 400 times its volume.
+        """
         uniform = Uniform(self.dim, low=-self.border, high=self.border)
+        if ball:
+            uniform = UniformBall(self.dim, radius=_OUTSIDE * self.border)
         return Blend((flow, uniform), (1 - self.floor, self.floor))
 
     def with_base(self, base: AbstractBase) -> "Assembly":
@@ -153,6 +164,20 @@ def join(
     parts = [*([] if trained is None else [trained]), *start]
     identity = Affine(shift=np.zeros(dim), scale=np.ones(dim))
     return Flow(base, Chain(parts or [identity]))
+
+
+def restored(flow: Flow) -> Flow:
+    """`flow`, of arrays from a file, with released parts checked and what follows from others redone.
+
+    Raises:
+        ValueError: Arrays of a part do not belong together.
+    """
+    released = (FixedLinear, GaussianMixture, Histogram, PiecewiseLinear)
+    return jax.tree.map(
+        lambda part: part.restored() if isinstance(part, released) else part,
+        flow,
+        is_leaf=lambda part: isinstance(part, released),
+    )
 
 
 def in_order(trained: AbstractBijection) -> AbstractBijection:

@@ -24,16 +24,17 @@ from veilflow.models import domain as domains
 from veilflow.models import planner
 from veilflow.models.architecture import Architecture
 from veilflow.models.assembly import Assembly, in_order, join
-from veilflow.models.assumptions import assuming
+from veilflow.models.assumptions import assuming, declared
 from veilflow.models.domain import Box, Domain
 from veilflow.models.fitted_density import FittedDensityFlow
 from veilflow.models.planner import Recipe
 from veilflow.models.pricing import Counts, learn_facts, settle, training_plan, training_price
+from veilflow.models.settings import check_budget, check_used, make_whole, opened, warn_before
 from veilflow.models.starting import Started, begin
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
-from veilflow.tabular.io import read_rows
+
+_EMA_DECAY = 0.99
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,8 @@ class DensityFlow:
         given, count as declared public facts; nothing else is read from the rows without being paid.
 
     Only the budget and the bounds have to be given. What is left at None or "auto" is set by
-    `models/planner.py`, from public facts alone.
+    `models/planner.py`, from public facts alone. A setting that the fit would not look at, such as
+    `clip_norm` where a grid is all of it, is refused.
 
     Args:
         budget: What the whole fit may spend. An infinite epsilon fits without privacy, for reference.
@@ -71,8 +73,9 @@ class DensityFlow:
         ema_decay: Decay of the parameter average that is returned.
         count_clamped: Also release, for 2 % of epsilon, how many rows lay outside the bounds.
         hardened: Noise from operating-system entropy on an integer grid.
-        seed: For repeatable research. The guarantee then says that the seed was chosen. Paid counts
-            and grids stay random: declare `num_records` for runs that repeat exactly.
+        seed: For repeatable research, and for one fit only: two fits with one seed have the same
+            noise. The guarantee then says that the seed was chosen. Paid counts and grids stay
+            random: declare `num_records` for runs that repeat exactly.
 
     Example:
         >>> import numpy as np, veilflow as vf
@@ -95,21 +98,13 @@ class DensityFlow:
     clip_norm: float | None = None
     learning_rate: float | None = None
     weight_decay: float | None = None
-    ema_decay: float | None = 0.99
+    ema_decay: float | None = _EMA_DECAY
     count_clamped: bool = False
     hardened: bool = False
     seed: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.budget, Budget):
-            raise TypeError(
-                f"budget must be a Budget, got {type(self.budget).__name__}. "
-                "Write budget=vf.Budget(epsilon=1.0, delta=1e-6)."
-            )
-        if self.budget.delta == 0 and self.budget.private:
-            raise ValueError("delta must be positive: Gaussian noise has no guarantee at delta=0.")
-        if self.hardened and not self.budget.private:
-            raise ValueError("hardened=True needs a finite epsilon: there is no noise to harden.")
+        check_budget(self.budget, hardened=self.hardened)
         if self.flow is not None and not isinstance(self.flow, Architecture):
             raise TypeError(
                 f"flow must be vf.maf(...), vf.nsf(...) or vf.realnvp(...), got {self.flow!r}."
@@ -125,16 +120,8 @@ class DensityFlow:
             raise ValueError("start='actnorm' leads to a normal base. Give another start or base.")
         if self.start == "columns" and not isinstance(domain, Box):
             raise ValueError("start='columns' needs bounds for every column. Give bounds.")
-        for name in (
-            "num_records",
-            "batch_size",
-            "num_components",
-            "steps",
-        ):  # NumPy's numbers would not go into a file
-            value = getattr(self, name)
-            if value is not None:
-                check.count(at_least=0 if name == "steps" else 1, **{name: value})
-                object.__setattr__(self, name, int(value))
+        make_whole(self, "num_records", "batch_size", "num_components", optional=True)
+        make_whole(self, "steps", at_least=0, optional=True)
         self._rate()
         for name in ("clip_norm", "learning_rate", "weight_decay", "ema_decay"):
             value = getattr(self, name)
@@ -178,14 +165,9 @@ class DensityFlow:
             ValueError: Rows are not a table of finite numbers or do not fit the bounds.
             PrivacyError: The checkpoint belongs to other rows or settings.
         """
-        if self.num_records is not None:
-            self.budget.warn_if_weak(self.num_records)
-        table = read_rows(rows)
+        warn_before(self.budget, self.num_records)
         domain = self._domain()
-        if 0 in table.values.shape:
-            raise ValueError("rows must have at least one record and one column.")
-        domain.check_dim(table.values.shape[1])
-        sensitive = Sensitive(table.values, description=f"{table.values.shape[1]} columns")
+        table, sensitive = opened(rows, domain)
 
         # Everything that decides the price is settled here, before a record is looked at and whatever
         # will be released: composition is proved for parameters that do not depend on the data.
@@ -283,7 +265,7 @@ class DensityFlow:
         """What a fit of `dim` columns will do: public, and known before the rows are."""
         domain = self._domain()
         domain.check_dim(dim)
-        return planner.plan(
+        recipe = planner.plan(
             dim=dim,
             box=isinstance(domain, Box),
             num_records=self.num_records,
@@ -300,6 +282,12 @@ class DensityFlow:
                 "weight_decay": self.weight_decay,
             },
         )
+        names = ("batch_size", "sampling_rate", "clip_norm", "learning_rate", "weight_decay")
+        given = {name: getattr(self, name) for name in (*names, "flow", "num_components")}
+        # None is a choice here, so that only another value than the default shows one
+        given["ema_decay"] = None if self.ema_decay == _EMA_DECAY else "given"
+        check_used(recipe, dim, given)
+        return recipe
 
     def ledger(self, dim: int) -> Ledger:
         """All that a fit of `dim` columns will spend: public, and known before the rows are.
@@ -318,6 +306,7 @@ class DensityFlow:
         return Counts(records=self.num_records is None, clamped=self.count_clamped)
 
     def _assuming(self, ledger: Ledger, recipe: Recipe, *, seeded: bool) -> Ledger:
+        ledger = ledger.assuming(declared(self._domain(), num_records=self.num_records))
         if not recipe.steps and recipe.start == "grid":  # which draws exact noise on integers
             return ledger
         return assuming(ledger, hardened=self.hardened, generator=True, seeded=seeded)

@@ -10,8 +10,8 @@ import numpy as np
 
 from veilflow.flows import Blend, Flow
 from veilflow.models import artifact as artifacts
-from veilflow.models.assembly import Assembly
-from veilflow.models.domain import Domain
+from veilflow.models.assembly import Assembly, restored
+from veilflow.models.domain import Ball, Domain
 from veilflow.models.fitted import AbstractFitted, read_schema
 from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.ledger import Ledger
@@ -44,7 +44,8 @@ class FittedDensityFlow(AbstractFitted):
     @property
     def density(self) -> Blend:
         """The released density over flow coordinates: the flow, and a thin floor under it."""
-        return Assembly.from_json(self.settings["assembly"]).floored(self.flow)
+        assembly = Assembly.from_json(self.settings["assembly"])
+        return assembly.floored(self.flow, ball=isinstance(self.domain, Ball))
 
     def to_artifact(self) -> artifacts.Artifact:
         """The model as plain data."""
@@ -76,8 +77,10 @@ class FittedDensityFlow(AbstractFitted):
             if not np.isfinite(have).all():
                 raise ValueError("arrays hold numbers that are not finite.")
         domain, columns = read_schema(artifact.schema, assembly.dim)
+        if assembly.border != domain.border:
+            raise ValueError("the flow and its domain must end at the same border.")
         return cls(
-            flow=jax.tree.unflatten(treedef, [jnp.asarray(x) for x in arrays]),
+            flow=restored(jax.tree.unflatten(treedef, [jnp.asarray(x) for x in arrays])),
             domain=domain,
             columns=columns,
             ledger=artifact.ledger,

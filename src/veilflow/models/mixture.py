@@ -5,18 +5,17 @@ After Park, Foulds, Choudhary and Welling, "DP-EM: differentially private expect
 accurate.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from veilflow._core import check
 from veilflow._core.keys import Secret
-from veilflow.engine.loop import hardened_slack
+from veilflow.engine.progress import counting_bar
 from veilflow.models import domain as domains
-from veilflow.models.assumptions import assuming
+from veilflow.models.assumptions import assuming, declared
 from veilflow.models.domain import Domain
 from veilflow.models.fitted_mixture import FittedMixtureDensity
+from veilflow.models.pricing import spend_slack
+from veilflow.models.settings import check_budget, make_whole, opened, warn_before
 from veilflow.models.start.mixture import (
     event_of,
     noise_multipliers,
@@ -25,9 +24,7 @@ from veilflow.models.start.mixture import (
 )
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
-from veilflow.tabular.io import read_rows
 
 _NOISE = (1e-2, 1e6)
 """Where the noise multiplier is looked for."""
@@ -51,10 +48,11 @@ class MixtureDensity:
         num_records: How many records there are, if that may be known: a delta that is too large for
             them is then warned of before anything is spent. It is not needed otherwise, since the
             counts of the components are among what is released.
-        iterations: Steps of expectation-maximization; each is one release.
+        iterations: Steps of expectation-maximization; each is one release. What other models call
+            `steps`, by the name that EM has for it.
         hardened: Noise from operating-system entropy on an integer grid.
-        seed: For repeatable research. The guarantee then says that the seed was chosen. Hardened
-            noise has no seed.
+        seed: For repeatable research, and for one fit only: two fits with one seed have the same
+            noise. The guarantee then says that the seed was chosen. Hardened noise has no seed.
 
     Example:
         >>> import numpy as np, veilflow as vf
@@ -74,23 +72,10 @@ class MixtureDensity:
     seed: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.budget, Budget):
-            raise TypeError(
-                f"budget must be a Budget, got {type(self.budget).__name__}. "
-                "Write budget=vf.Budget(epsilon=1.0, delta=1e-6)."
-            )
-        if self.budget.delta == 0 and self.budget.private:
-            raise ValueError("delta must be positive: Gaussian noise has no guarantee at delta=0.")
-        if self.hardened and not self.budget.private:
-            raise ValueError("hardened=True needs a finite epsilon: there is no noise to harden.")
+        check_budget(self.budget, hardened=self.hardened)
         self._domain()
-        check.count(num_components=self.num_components, iterations=self.iterations)
-        if self.num_records is not None:
-            check.count(num_records=self.num_records)
-            object.__setattr__(self, "num_records", int(self.num_records))
-        # NumPy's numbers would not go into a file
-        object.__setattr__(self, "num_components", int(self.num_components))
-        object.__setattr__(self, "iterations", int(self.iterations))
+        make_whole(self, "num_components", "iterations")
+        make_whole(self, "num_records", optional=True)
         Secret.from_seed(self.seed)
 
     def fit(self, rows: Any, *, progress: bool = True) -> FittedMixtureDensity:
@@ -108,21 +93,17 @@ class MixtureDensity:
             BudgetError: The settings cost more than the budget. Nothing was spent.
             ValueError: Rows are not a table of finite numbers or do not fit the bounds.
         """
-        if self.num_records is not None and self.budget.private:
-            self.budget.warn_if_weak(self.num_records)
-        table = read_rows(rows)
-        if 0 in table.values.shape:
-            raise ValueError("rows must have at least one record and one column.")
-        domain, dim = self._domain(), table.values.shape[1]
-        domain.check_dim(dim)
-        sensitive = Sensitive(table.values, description=f"{dim} columns")
+        warn_before(self.budget, self.num_records)
+        domain = self._domain()
+        table, sensitive = opened(rows, domain)
+        dim = table.values.shape[1]
 
         # settled before a record is looked at: composition is proved for noise fixed beforehand
         ledger = self._slack(dim)
         noises = self._noises(ledger)
         ledger = ledger.spend(event_of(noises), purpose="training")
         secret = Secret.from_seed(self.seed)
-        with _bar(self.iterations, show=progress) as monitor:
+        with counting_bar("fitting", self.iterations, show=progress) as monitor:
             released = private_mixture(
                 sensitive.map(lambda x: domain.encode(domain.clamp(x))),
                 # rows spread evenly over the ball around the domain have this deviation
@@ -139,8 +120,8 @@ class MixtureDensity:
         facts: dict[str, Any] = {"num_records": self.num_records, "declared": ["num_records"]}
         if self.num_records is None:
             facts = {"num_records": max(1, round(released.value.num_records)), "declared": []}
-            if self.budget.private:
-                self.budget.warn_if_weak(facts["num_records"])
+            self.budget.warn_if_weak(facts["num_records"])
+        ledger = ledger.assuming(declared(domain, num_records=self.num_records))
         if self.budget.private:
             ledger = assuming(
                 ledger,
@@ -167,8 +148,7 @@ class MixtureDensity:
         if not self.hardened:
             return Ledger()
         draws = num_draws(dim, self.num_components, self.iterations)
-        slack = hardened_slack((), steps=0, epsilon=self.budget.epsilon, others=draws)
-        return Ledger().spend(slack, purpose="distance of grid noise from Gaussian")
+        return spend_slack(Ledger(), self.budget, (), steps=0, others=draws)
 
     def _noises(self, ledger: Ledger) -> tuple[float, ...]:
         """The noise multiplier of each step, from public facts alone."""
@@ -191,16 +171,3 @@ class MixtureDensity:
 
     def _domain(self) -> Domain:
         return domains.declared(bounds=self.bounds, row_norm=self.row_norm)
-
-
-@contextlib.contextmanager
-def _bar(iterations: int, *, show: bool) -> Iterator[Callable[[int], object]]:
-    """What shows the steps done while the block lasts, to people and not in a log."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    hidden = not (show and console.is_terminal)
-    with Progress(console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("fitting", total=iterations)
-        yield lambda done: bar.update(task, completed=done)

@@ -39,12 +39,12 @@ _WHITENING = (0.2, 0.3, 0.5)
 """How rounds of whitening share what they have."""
 _MARGINALS = 0.5
 """What marginals take where there are both."""
-_MIXTURE_SHARE = 0.2
+_MIXTURE_SHARE = 0.5
 """What a mixture by EM takes of the squared privacy parameter."""
 _COMPONENTS = (2, 20)
-_RECORDS_PER_COMPONENT = 500.0
+_RECORDS_PER_COMPONENT = 300.0
 """Records times mu that each component of a mixture by EM needs."""
-_EM_STEPS = 16
+_EM_STEPS = 24
 _ASSUMED_RECORDS = 10_000
 """For rules of thumb where the number is not declared."""
 _ASSUMED_RATE = 0.02

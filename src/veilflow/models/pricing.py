@@ -66,14 +66,7 @@ def settle(recipe: Recipe, dim: int, budget: Budget, *, counts: Counts, hardened
         flow = eqx.filter_eval_shape(
             lambda: recipe.architecture.build(dim, key=Secret.from_seed(0).key("weights"))
         )
-        slack = hardened_slack(flow, steps=recipe.steps, epsilon=budget.epsilon, others=start_draws)
-        if slack.delta >= budget.delta:
-            raise BudgetError(
-                f"the noise of a hardened fit alone needs a delta of {slack.delta:.2g} at "
-                f"epsilon={budget.epsilon:.4g}, the budget has {budget.delta:.2g}. Lower epsilon or "
-                "the number of steps, train a smaller flow, or leave hardened out."
-            )
-        ledger = ledger.spend(slack, purpose="distance of grid noise from Gaussian")
+        ledger = spend_slack(ledger, budget, flow, steps=recipe.steps, others=start_draws)
     grid_epsilon = None
     if recipe.start == "grid":
         grid_epsilon = _grid_epsilon(budget, ledger, alone=recipe.steps == 0)
@@ -86,6 +79,30 @@ def settle(recipe: Recipe, dim: int, budget: Budget, *, counts: Counts, hardened
             budget, sampling_rate=recipe.sampling_rate, steps=recipe.steps, ledger=ledger
         )
     return Prices(ledger, noise, grid_epsilon)
+
+
+def spend_slack(ledger: Ledger, budget: Budget, model: Any, *, steps: int, others: int) -> Ledger:
+    """`ledger` with what hardened noise owes for not being Gaussian.
+
+    Args:
+        ledger: Of the fit.
+        budget: Of the whole fit.
+        model: What is to be trained.
+        steps: Of the training.
+        others: Numbers that get noise outside of it.
+
+    Raises:
+        BudgetError: That alone is more than the budget's delta.
+    """
+    slack = hardened_slack(model, steps=steps, others=others)
+    delta = Ledger().spend(slack, purpose="slack").delta(epsilon=budget.epsilon)
+    if delta >= budget.delta:
+        raise BudgetError(
+            f"the noise of a hardened fit alone needs a delta of {delta:.2g} at "
+            f"epsilon={budget.epsilon:.4g}, the budget has {budget.delta:.2g}. Lower epsilon or "
+            "the number of steps, train a smaller flow, or leave hardened out."
+        )
+    return ledger.spend(slack, purpose="distance of grid noise from Gaussian")
 
 
 def _grid_epsilon(budget: Budget, ledger: Ledger, *, alone: bool) -> float:

@@ -3,9 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from veilflow._core.keys import Secret
@@ -15,13 +12,13 @@ from veilflow.models.start.actnorm import private_actnorm
 from veilflow.models.start.grid import private_grid
 from veilflow.models.start.marginals import private_marginals
 from veilflow.models.start.mixture import event_of, num_draws, private_mixture
+from veilflow.models.start.rows import seen_through
 from veilflow.models.start.whitening import private_whitening
 from veilflow.privacy.events import Event, Gaussian, NonPrivate, PureDP, Together
 from veilflow.privacy.guarantees import Sensitive
 
 _NORMAL_REACH = 2.0
 """Radius over sqrt(dim) in the first round of whitening, where columns are about normal already."""
-_CHUNK = 8192
 
 
 @dataclass(frozen=True)
@@ -136,21 +133,4 @@ def begin(
 
 
 def _behind(bijection: AbstractBijection, rows: Sensitive[np.ndarray]) -> Sensitive[np.ndarray]:
-    """Rows seen through a released map: a function of each row by itself, so it is free."""
-
-    def see(values: np.ndarray) -> np.ndarray:
-        parts = np.split(values, range(_CHUNK, len(values), _CHUNK))
-        return np.concatenate([_inverse(bijection, part) for part in parts])
-
-    return rows.map(see)
-
-
-@eqx.filter_jit
-def _mapped(bijection: AbstractBijection, rows: jax.Array) -> jax.Array:
-    return jax.vmap(lambda x: bijection.inverse_and_log_det(x)[0])(rows)
-
-
-def _inverse(bijection: AbstractBijection, rows: np.ndarray) -> np.ndarray:
-    padded = np.zeros((_CHUNK, rows.shape[1]), np.float32)
-    padded[: len(rows)] = rows
-    return np.asarray(_mapped(bijection, jnp.asarray(padded)))[: len(rows)]
+    return rows.map(lambda values: seen_through(bijection, values))

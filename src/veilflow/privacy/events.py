@@ -104,6 +104,23 @@ class ApproximateDP(Event):
 
 
 @dataclass(frozen=True)
+class TotalVariation(Event):
+    """What was released is this close to what the other events of the ledger describe.
+
+    `distance` bounds the total variation between the real run and the described one, whatever the
+    records. If that one is (epsilon, delta)-DP, the real one is so with (1 + e^epsilon) `distance`
+    more delta. The price depends on the epsilon that is asked about, so an event holds the distance
+    and accountants find the price.
+    """
+
+    distance: float
+    kind: ClassVar[str] = "total-variation"
+
+    def __post_init__(self) -> None:
+        check.fraction(distance=self.distance)
+
+
+@dataclass(frozen=True)
 class PoissonSampled(Event):
     """`event` on a batch that each record enters independently with probability `sampling_rate`."""
 
@@ -157,6 +174,7 @@ _KINDS: dict[str, type[Event]] = {
         PureDP,
         ExponentialMechanism,
         ApproximateDP,
+        TotalVariation,
         PoissonSampled,
         Repeated,
         Together,

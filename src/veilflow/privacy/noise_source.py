@@ -22,8 +22,8 @@ The argument, in four steps. Let `s` be `Grid.sigma` (noise in grid units), `d` 
    (576 s^4) is safe for s >= 2^10. (The true value is near 1 / (576 s^4).) KL adds up over draws,
    adaptively chosen or not, and Pinsker turns it into a total variation distance: `closeness`.
 4. *Slack.* If the reference run is (epsilon, delta)-DP, the real one, at total variation distance
-   `tv`, is (epsilon, delta + (1 + e^epsilon) tv)-DP: an `ApproximateDP(0, (1 + e^epsilon) tv)`
-   event, paid once.
+   `tv`, is (epsilon, delta + (1 + e^epsilon) tv)-DP: a `TotalVariation(tv)` event, once on the
+   ledger, for which accountants charge that at whichever epsilon they report.
 
 What this does not mend: the sum that arrives was itself added up in floating point, so its true
 sensitivity exceeds `clip_norm` by the rounding error of that summation. Whoever can bound that

@@ -1,6 +1,49 @@
-"""Tables and arrays: files and frames in, files out."""
+"""Tables and arrays: declared columns, files and frames in, files and frames out."""
 
+from veilflow.tabular.codec import (
+    EncodedRows,
+    decode,
+    encode,
+    iter_encoded,
+    open_values,
+    write_encoded,
+)
+from veilflow.tabular.columns import (
+    Boolean,
+    Categorical,
+    Column,
+    Datetime,
+    Numeric,
+    OpenCategorical,
+    Ordinal,
+)
+from veilflow.tabular.constraints import Allowed, AtMost, satisfied
+from veilflow.tabular.draft import draft_schema
 from veilflow.tabular.io import Rows, read_rows, write_rows
+from veilflow.tabular.schema import Schema
 from veilflow.tabular.stream import write_chunks
 
-__all__ = ["Rows", "read_rows", "write_chunks", "write_rows"]
+__all__ = [
+    "Allowed",
+    "AtMost",
+    "Boolean",
+    "Categorical",
+    "Column",
+    "Datetime",
+    "EncodedRows",
+    "Numeric",
+    "OpenCategorical",
+    "Ordinal",
+    "Rows",
+    "Schema",
+    "decode",
+    "draft_schema",
+    "encode",
+    "iter_encoded",
+    "open_values",
+    "read_rows",
+    "satisfied",
+    "write_chunks",
+    "write_encoded",
+    "write_rows",
+]

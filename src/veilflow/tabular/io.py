@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from veilflow.tabular.frames import as_frame
 from veilflow.tabular.stream import check_names, file_format, write_chunks
 from veilflow.tabular.text import read_csv
 
@@ -77,7 +78,7 @@ def read_rows(source: Any, *, columns: Sequence[str] | None = None) -> Rows:
         check_names(columns)
     if isinstance(source, str | os.PathLike):
         return _read_file(Path(source), columns)
-    frame = _as_frame(source)
+    frame = as_frame(source)
     if frame is not None:
         return _from_frame(frame, columns)
     return _from_array(source, columns)
@@ -120,14 +121,14 @@ def _read_file(path: Path, columns: Sequence[str] | None) -> Rows:
         raise FileNotFoundError(f"there is no file {path}.")
     if kind == "csv":
         table, named = read_csv(path)
-        rows = _from_frame(_as_frame(table), columns if named else None)
+        rows = _from_frame(as_frame(table), columns if named else None)
         if named:
             return rows
         rows = Rows(rows.values)
         return rows if columns is None else rows.select(columns)
     if kind in ("npz", "npy"):
         return _read_numpy(path, columns)
-    return _from_frame(_as_frame(_read_arrow(path, kind, columns)), columns)
+    return _from_frame(as_frame(_read_arrow(path, kind, columns)), columns)
 
 
 def _read_arrow(path: Path, kind: str, columns: Sequence[str] | None) -> Any:
@@ -175,14 +176,6 @@ def _read_numpy(path: Path, columns: Sequence[str] | None) -> Rows:
     if names is not None:
         rows = Rows(rows.values, tuple(str(name) for name in np.atleast_1d(names)))
     return rows if columns is None else rows.select(columns)
-
-
-def _as_frame(source: Any) -> Any:
-    """A narwhals frame over a pandas, polars or pyarrow table; None for anything else."""
-    import narwhals as nw
-
-    frame = nw.from_native(source, eager_only=True, pass_through=True)
-    return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def _from_frame(frame: Any, columns: Sequence[str] | None) -> Rows:

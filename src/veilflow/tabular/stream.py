@@ -5,7 +5,7 @@ import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -13,6 +13,9 @@ from jaxtyping import Float
 from veilflow._core import check
 from veilflow._core.store import atomic_path
 from veilflow.tabular.text import csv_writer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _SUFFIXES = {
     ".csv": "csv",
@@ -92,6 +95,37 @@ def write_chunks(
             raise ValueError(f"chunks must hold num_rows rows in all, got {than}.")
 
 
+def write_tables(
+    tables: "Iterable[pa.Table]",
+    path: str | os.PathLike[str],
+    *,
+    schema: "pa.Schema",
+    mode: int = 0o666,
+) -> None:
+    """Write tables one after the other into one file as they come, all or nothing.
+
+    The suffix names the format: .csv, .tsv, .parquet or .arrow. Moments are written as text to the
+    second.
+
+    Args:
+        tables: Tables of pyarrow; may be drawn one by one.
+        path: The file to write.
+        schema: The columns and types of all of them.
+        mode: Who may read the file; the umask lowers it.
+    """
+    kind = file_format(path)
+    if kind in ("npz", "npy"):
+        raise ValueError("a table of mixed columns is written as .csv, .tsv, .parquet or .arrow.")
+    check_names(schema.names)
+    schema = _for_text(schema) if kind == "csv" else schema
+    with (
+        atomic_path(path, mode=mode) as temporary,
+        _table_writer(temporary, kind, schema) as writer,
+    ):
+        for table in tables:
+            writer.write_table(table.cast(schema))
+
+
 def check_names(names: Sequence[str]) -> None:
     """Raise unless every column has a name of its own."""
     if isinstance(names, str):
@@ -128,21 +162,38 @@ def _writer(
 @contextlib.contextmanager
 def _arrow(path: Path, kind: str, names: tuple[str, ...]) -> Iterator[Write]:
     import pyarrow as pa
-    from pyarrow import ipc, parquet
 
     schema = pa.schema([(name, pa.float64()) for name in names])
-    if kind == "csv":
-        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        opened: Any = csv_writer(path, schema, delimiter=delimiter)
-    elif kind == "parquet":
-        # real numbers hardly repeat: a dictionary of them is work for nothing
-        opened = parquet.ParquetWriter(str(path), schema, use_dictionary=False)
-    else:
-        opened = ipc.new_file(str(path), schema, options=ipc.IpcWriteOptions(compression="lz4"))
-    with opened as writer:
+    with _table_writer(path, kind, schema) as writer:
         yield lambda chunk: writer.write_batch(
             pa.record_batch(list(np.ascontiguousarray(chunk.T, np.float64)), schema=schema)
         )
+
+
+def _table_writer(path: Path, kind: str, schema: "pa.Schema") -> Any:
+    import pyarrow as pa
+    from pyarrow import ipc, parquet
+
+    if kind == "csv":
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+        return csv_writer(path, schema, delimiter=delimiter)
+    if kind == "parquet":
+        # real numbers hardly repeat: a dictionary of them is work for nothing
+        repeating: Any = [field.name for field in schema if not pa.types.is_floating(field.type)]
+        return parquet.ParquetWriter(str(path), schema, use_dictionary=repeating)
+    return ipc.new_file(str(path), schema, options=ipc.IpcWriteOptions(compression="lz4"))
+
+
+def _for_text(schema: "pa.Schema") -> "pa.Schema":
+    """The types in which a table is written as text: moments to the second, as they are read."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            field.with_type(pa.timestamp("s")) if pa.types.is_timestamp(field.type) else field
+            for field in schema
+        ]
+    )
 
 
 @contextlib.contextmanager

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pyarrow.csv import CSVWriter
 
 _DELIMITERS = ",;\t"
-_MISSING = ["", "na", "n/a", "nan", "null", "none", "?"]
+MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "?")
+"""What people write into a cell that they leave empty, in lower case."""
 
 
 def read_csv(path: Path) -> "tuple[pa.Table, bool]":
@@ -22,44 +23,83 @@ def read_csv(path: Path) -> "tuple[pa.Table, bool]":
     A byte order mark, blank lines, spaces around cells and quotes around numbers are taken as what
     they are: nothing.
     """
+    import pyarrow as pa
+
+    names, named, tables = open_csv(path)
+    (text,) = tables
+    return pa.table([_tidied(column) for column in text.columns], names=names), named
+
+
+def open_csv(
+    path: Path, *, chunk: int | None = None
+) -> "tuple[list[str], bool, Iterator[pa.Table]]":
+    """Names of the columns, whether the file has them, and its cells as text, `chunk` rows a time.
+
+    Without `chunk` all rows come at once. Columns without names are called x1, x2, ...
+    """
+    first, delimiter = _first_line(path)
+    # A first line of gaps is a record, too: as a header it would end up in the model file.
+    named = not all(_is_number(cell) or cell.lower() in MISSING_WORDS for cell in first)
+    if named:
+        _check_header(first, path)
+    names = first if named else [f"x{i + 1}" for i in range(len(first))]
+    _check_twice(names)
+    return names, named, _text_tables(path, names, delimiter, named=named, chunk=chunk)
+
+
+def _text_tables(
+    path: Path, names: list[str], delimiter: str, *, named: bool, chunk: int | None
+) -> "Iterator[pa.Table]":
     import pandas as pd
     import pyarrow as pa
 
-    first, delimiter = _first_line(path)
-    # A first line of gaps is a record, too: as a header it would end up in the model file.
-    named = not all(_is_number(cell) or cell.lower() in _MISSING for cell in first)
-    if named:
-        _check_header(first, path)
+    with _refused_as_one(path):
+        # As text: how precisely pandas reads numbers differs between its versions.
+        reader: Any = pd.read_csv(
+            path,
+            sep=delimiter,
+            header=0 if named else None,
+            index_col=False,
+            dtype=str,
+            keep_default_na=False,
+            encoding="utf-8-sig",
+            skipinitialspace=True,
+            iterator=True,
+        )
+    with reader:
+        while True:
+            with _refused_as_one(path):
+                try:
+                    frame = reader.read(chunk)
+                except StopIteration:
+                    return
+            if len(frame.columns) != len(names):
+                raise ValueError(f"{path.name} has lines with more cells than the first one.")
+            columns = (frame.iloc[:, i] for i in range(len(names)))
+            yield pa.table([pa.array(c, pa.string(), from_pandas=True) for c in columns], names)
+            if chunk is None or len(frame) == 0:
+                return
+
+
+@contextlib.contextmanager
+def _refused_as_one(path: Path) -> Iterator[None]:
+    """Whatever pandas has against a text, in our words: its own quote the text."""
+    import pandas as pd
+
     try:
         with warnings.catch_warnings():
             # pandas drops what does not fit under the header, and only warns.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            # As text: how precisely pandas reads numbers differs between its versions.
-            frame = pd.read_csv(
-                path,
-                sep=delimiter,
-                header=0 if named else None,
-                index_col=False,
-                dtype=str,
-                keep_default_na=False,
-                encoding="utf-8-sig",
-                skipinitialspace=True,
-            )
+            yield
     except OSError:
         raise
     except UnicodeDecodeError:
         raise ValueError(f"{path.name} is not UTF-8 text. Save it as UTF-8.") from None
-    except (ValueError, pd.errors.ParserWarning):  # parser errors quote the text: not passed on
+    except (ValueError, pd.errors.ParserWarning):
         raise ValueError(
             f"{path.name} is not a table: some line has more cells than the first one, or a quote "
             "is not closed."
         ) from None
-    if len(frame.columns) != len(first):
-        raise ValueError(f"{path.name} has lines with more cells than the first one.")
-    names = first if named else [f"x{i + 1}" for i in range(len(first))]
-    _check_twice(names)
-    columns = (pa.array(frame.iloc[:, i], pa.string(), from_pandas=True) for i in range(len(first)))
-    return pa.table([_tidied(column) for column in columns], names=names), named
 
 
 @contextlib.contextmanager
@@ -118,7 +158,7 @@ def _tidied(text: Any) -> Any:
     # pyarrow makes its functions when imported, out of sight of type checkers.
     arrow: Any = compute
     text = arrow.utf8_trim_whitespace(text)
-    missing = arrow.is_in(arrow.utf8_lower(text), value_set=pa.array(_MISSING))
+    missing = arrow.is_in(arrow.utf8_lower(text), value_set=pa.array(MISSING_WORDS))
     text = arrow.if_else(missing, None, text)
     for plus in (False, True):  # a leading plus sign is rare, and not read by the fast parser
         try:

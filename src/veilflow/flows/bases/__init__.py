@@ -1,5 +1,6 @@
 """Base distributions, one to a file."""
 
+from veilflow.flows.bases.ball import UniformBall as UniformBall
 from veilflow.flows.bases.blend import Blend as Blend
 from veilflow.flows.bases.histogram import Histogram as Histogram
 from veilflow.flows.bases.mixture import GaussianMixture as GaussianMixture
@@ -16,4 +17,5 @@ __all__ = [
     "StandardNormal",
     "StudentT",
     "Uniform",
+    "UniformBall",
 ]

@@ -20,7 +20,8 @@ class Histogram(AbstractBase, AbstractFrozen):
     log_mass: Float[Array, " cells"]
     """Log-mass of each cell; the last coordinate runs fastest."""
     up_to: Float[Array, " cells"]
-    """Mass of each cell and all before it."""
+    """Mass of each cell and of those before it in its block: a run of about as many cells as there
+    are blocks. From one end of a large grid to the other, float32 would lose single cells."""
 
     @classmethod
     def create(cls, mass: Float[np.ndarray, "..."], *, border: float) -> "Histogram":
@@ -32,9 +33,17 @@ class Histogram(AbstractBase, AbstractFrozen):
             raise ValueError(f"mass must have 2^bits cells along each axis, got {mass.shape}.")
         if not (np.all(mass > 0) and abs(mass.sum() - 1) < 1e-6):
             raise ValueError("masses must be positive and sum to 1.")
-        flat = mass.ravel()
-        up_to = np.minimum(np.cumsum(flat), 1.0)
-        return cls(mass.ndim, bits, float(border), jnp.float32(np.log(flat)), jnp.float32(up_to))
+        log_mass = np.log(mass.ravel()).astype(np.float32)
+        arrays = jnp.asarray(log_mass), jnp.asarray(_up_to(log_mass))
+        return cls(mass.ndim, bits, float(border), *arrays)
+
+    def restored(self) -> "Histogram":
+        """The histogram of these log-masses, checked: for arrays that come from a file."""
+        log_mass = np.asarray(self.log_mass)
+        if not abs(np.logaddexp.reduce(np.float64(log_mass))) <= 1e-5:
+            raise ValueError("masses must sum to 1.")
+        up_to = jnp.asarray(_up_to(log_mass))
+        return Histogram(self.dim, self.bits, self.border, self.log_mass, up_to)
 
     def log_prob(self, z: Float[Array, " dim"]) -> Float[Array, ""]:
         """The natural log of the density at one example; -inf outside the box."""
@@ -49,10 +58,29 @@ class Histogram(AbstractBase, AbstractFrozen):
         return jnp.where(inside, self.log_mass[cell] - log_volume, -jnp.inf)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " dim"]:
-        """One example; the key is spent."""
+        """One example; the key is spent. First a block is drawn, then a cell of it."""
         which, where = jax.random.split(key)
-        cell = jnp.searchsorted(self.up_to, jax.random.uniform(which), side="right")
-        cell = jnp.minimum(cell, self.up_to.size - 1)
+        first, second = jax.random.uniform(which, (2,))
+        size = _block_size(self.up_to.size)
+        totals = self.up_to[size - 1 :: size]
+        ends = jnp.cumsum(totals)
+        block = jnp.searchsorted(ends, first * ends[-1], side="right")
+        block = jnp.minimum(block, totals.size - 1)
+        cell, mass = block * size, second * totals[block]
+        half = size // 2
+        while half:  # a binary search in the block, whose size is a power of two
+            cell = jnp.where(self.up_to[cell + half - 1] <= mass, cell + half, cell)
+            half //= 2
         parts = jnp.stack(jnp.unravel_index(cell, (2**self.bits,) * self.dim))
         unit = (parts + jax.random.uniform(where, (self.dim,))) / 2**self.bits
         return self.border * (2 * unit - 1)
+
+
+def _block_size(cells: int) -> int:
+    """Cells in a block: about the root of all, a power of two."""
+    return 2 ** (cells.bit_length() // 2)
+
+
+def _up_to(log_mass: Float[np.ndarray, " cells"]) -> Float[np.ndarray, " cells"]:
+    mass = np.exp(np.float64(log_mass)).reshape(-1, _block_size(log_mass.size))
+    return np.cumsum(mass, axis=1).ravel().astype(np.float32)

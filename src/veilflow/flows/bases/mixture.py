@@ -20,7 +20,8 @@ class GaussianMixture(AbstractBase, AbstractFrozen):
     """K normals, one of which is drawn by its weight. Released or declared values, never trained.
 
     The values are array leaves, so that mixtures of one shape share compiled code; that it is frozen
-    keeps the engine from training them. Build it with `create`: the factors belong together.
+    keeps the engine from training them. Build it with `create`: the factors belong together. The
+    density is made of the inverses, so it is these that are rounded, and the factors follow.
     """
 
     dim: int = eqx.field(static=True)
@@ -71,8 +72,19 @@ class GaussianMixture(AbstractBase, AbstractFrozen):
                     "Use other units."
                 )
         log_weights = np.log(weights / weights.sum())
-        arrays = (jnp.asarray(values) for values in (log_weights, means, factors, inverses))
-        return cls(means.shape[1], *arrays)
+        inverses = inverses.astype(np.float32)
+        arrays = (log_weights, means, _factors(inverses), inverses)
+        return cls(means.shape[1], *map(jnp.asarray, arrays))
+
+    def restored(self) -> "GaussianMixture":
+        """The mixture of this density, checked: for arrays that come from a file."""
+        log_total = np.logaddexp.reduce(np.asarray(self.log_weights, np.float64))
+        if not abs(log_total) <= 1e-5:
+            raise ValueError("weights must sum to 1.")
+        factors = jnp.asarray(_factors(np.asarray(self.inverse_factors)))
+        return GaussianMixture(
+            self.dim, self.log_weights, self.means, factors, self.inverse_factors
+        )
 
     def log_prob(self, z: Float[Array, " dim"]) -> Float[Array, ""]:
         """The natural log of the density at one example."""
@@ -92,3 +104,16 @@ class GaussianMixture(AbstractBase, AbstractFrozen):
         k = jax.random.categorical(component_key, self.log_weights)  # takes logs, not weights
         z = jax.random.normal(normal_key, (self.dim,))
         return self.means[k] + contract("ij,j->i", self.factors[k], z)
+
+
+def _factors(inverses: Float[np.ndarray, "K dim dim"]) -> Float[np.ndarray, "K dim dim"]:
+    """The lower triangular factors with these inverses, which must be such."""
+    inverses, limits = np.asarray(inverses, np.float64), np.finfo(np.float32)
+    if np.any(np.triu(inverses, 1)):
+        raise ValueError("inverse factors must be lower triangular.")
+    if not np.all(np.diagonal(inverses, axis1=-2, axis2=-1) >= limits.tiny):
+        raise ValueError("covariances must be positive definite and fit float32. Use other units.")
+    factors = np.tril(np.linalg.inv(inverses))
+    if not np.all(np.abs(factors) <= limits.max):
+        raise ValueError("factors of covariances must be finite and fit float32. Use other units.")
+    return factors.astype(np.float32)

@@ -23,7 +23,7 @@ class FixedLinear(AbstractBijection, AbstractFrozen):
     shift: Float[Array, " dim"]
     factor: Float[Array, "dim dim"]
     log_det: Float[Array, ""]
-    """Log-determinant of L, summed in float64."""
+    """Log-determinant of the rounded L, summed in float64."""
 
     def __init__(self, *, factor: Any, shift: Any):
         """Check the constants.
@@ -52,7 +52,8 @@ class FixedLinear(AbstractBijection, AbstractFrozen):
                 f"{np.diag(factor).min()} on it."
             )
         self.shift, self.factor = jnp.float32(shift), jnp.float32(factor)
-        self.log_det = jnp.float32(np.log(np.diag(factor)).sum())
+        # of what is kept, so that the file of a map gives the very same number
+        self.log_det = jnp.float32(np.log(np.diag(np.float64(np.float32(factor)))).sum())
 
     @classmethod
     def from_moments(cls, mean: Any, covariance: Any) -> "FixedLinear":
@@ -69,6 +70,10 @@ class FixedLinear(AbstractBijection, AbstractFrozen):
             ValueError: If shapes differ or the covariance is not symmetric positive definite.
         """
         return cls(factor=cholesky(covariance), shift=mean)
+
+    def restored(self) -> "FixedLinear":
+        """The map that `factor` and `shift` make, checked: for arrays that come from a file."""
+        return FixedLinear(factor=self.factor, shift=self.shift)
 
     @property
     def dim(self) -> int:

@@ -9,6 +9,9 @@ from jaxtyping import Array, Float
 from veilflow.flows.bijection import AbstractBijection, Condition
 from veilflow.nn.frozen import AbstractFrozen
 
+_ROUNDING = 1e-6
+"""What float32 may leave between two values and the slope between them, over the largest value."""
+
 
 class PiecewiseLinear(AbstractBijection, AbstractFrozen):
     """Data to base: straight lines between knots, evenly spaced on [-border, border]; never trained.
@@ -30,6 +33,17 @@ class PiecewiseLinear(AbstractBijection, AbstractFrozen):
             raise ValueError("values must hold two or more rising numbers for each coordinate.")
         width = 2 * border / (values.shape[1] - 1)
         return cls(float(border), jnp.float32(values), jnp.float32(np.diff(values, axis=1) / width))
+
+    def restored(self) -> "PiecewiseLinear":
+        """This map, if values rise by what slopes say: for arrays that come from a file."""
+        values, slopes = np.asarray(self.values, np.float64), np.asarray(self.slopes, np.float64)
+        steps, width = np.diff(values, axis=1), 2 * self.border / slopes.shape[1]
+        off = np.abs(steps - slopes * width)
+        if not (np.all(steps >= 0) and np.all(slopes > 0)):
+            raise ValueError("values must rise and slopes be positive.")
+        if not np.all(off <= _ROUNDING * np.abs(values).max(axis=1, keepdims=True)):
+            raise ValueError("values must rise from knot to knot by what the slopes say.")
+        return self
 
     @property
     def dim(self) -> int:

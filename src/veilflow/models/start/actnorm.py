@@ -15,6 +15,7 @@ import numpy as np
 from veilflow._core.keys import Secret
 from veilflow.flows import ActNorm, Chain, Flow, Scan
 from veilflow.models.start.release import release
+from veilflow.models.start.rows import finite, seen_through
 from veilflow.privacy.events import Together
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 
@@ -40,7 +41,7 @@ def private_actnorm(
 
     Args:
         flow: Scanned blocks that start, from the base, with an ActNorm.
-        rows: Finite rows.
+        rows: Rows; one that is not finite counts as zero.
         num_records: Declared or released number of rows.
         noise_multipliers: One for each block, from the data to the base.
         secret: Source of the noise.
@@ -53,12 +54,12 @@ def private_actnorm(
     if not isinstance(norm, ActNorm):
         raise TypeError("every block of the flow must have an ActNorm. Build it with actnorm=True.")
     before = Chain(rest)
-    y, events = jnp.asarray(rows.open(), jnp.float32), []
+    y, events = np.asarray(rows.open(), np.float32), []
     clip_norm = (2 * flow.dim) ** 0.5
     for turn, noise_multiplier in enumerate(noise_multipliers):
         block = scan.num_blocks - 1 - turn
-        y = _inverse(_at(before, block), y)
-        unit = np.clip(np.asarray(np.nan_to_num(y), np.float64) / _REACH, -1, 1)
+        y = finite(seen_through(_at(before, block), y))
+        unit = np.clip(np.asarray(y, np.float64) / _REACH, -1, 1)
         sums = ClippedSum(np.stack([unit.sum(0), (unit**2).sum(0)]), clip_norm)
         released = release(
             sums,
@@ -77,7 +78,7 @@ def private_actnorm(
             norm,
             (norm.scale.log_scale.at[block].set(log_scale), norm.shift.shift.at[block].set(shift)),
         )
-        y = _inverse(_at(norm, block), y)
+        y = seen_through(_at(norm, block), y)
     scan = eqx.tree_at(lambda s: s.block, scan, Chain((norm, *rest)))
     return Released(Flow(flow.base, scan), Together(tuple(events)))
 
@@ -85,8 +86,3 @@ def private_actnorm(
 def _at(blocks, index: int):
     """One block of stacked ones."""
     return jax.tree.map(lambda leaf: leaf[index], blocks)
-
-
-@eqx.filter_jit
-def _inverse(bijection, rows):
-    return jax.vmap(lambda x: bijection.inverse_and_log_det(x)[0])(rows)

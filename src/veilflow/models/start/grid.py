@@ -11,6 +11,7 @@ from veilflow.flows.bases.blend import Blend
 from veilflow.flows.bases.histogram import Histogram
 from veilflow.flows.bases.mixture import GaussianMixture
 from veilflow.models.start import boxes, dyadic
+from veilflow.models.start.rows import finite
 from veilflow.privacy.events import NonPrivate
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.mechanisms import histogram
@@ -34,14 +35,15 @@ def private_grid(
         epsilon-DP for add/remove of one row: a row is in one cell. The rest is post-processing.
 
     Args:
-        rows: Rows inside the box.
+        rows: Rows inside the box; one that is not finite counts as zero.
         border: Declared.
         bits: 2^bits cells along each axis.
         epsilon: Price of the counts; infinite for the counts themselves, without privacy.
     """
     dim = rows.open().shape[1]
     cells = 2 ** (bits * dim)
-    index = rows.map(lambda x: dyadic.cell_index((x / border + 1) / 2, bits))
+    inside = rows.map(lambda x: np.clip(finite(x), -border, border))
+    index = inside.map(lambda x: dyadic.cell_index((x / border + 1) / 2, bits))
     if epsilon == np.inf:
         counts = Released(np.bincount(index.open(), minlength=cells), NonPrivate())
     else:

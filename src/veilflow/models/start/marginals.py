@@ -13,6 +13,7 @@ from veilflow._core.keys import Secret
 from veilflow.flows.bijections.piecewise import PiecewiseLinear
 from veilflow.models.start.dyadic import denoise
 from veilflow.models.start.release import release
+from veilflow.models.start.rows import finite
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 
 _EDGE = 1e-7
@@ -35,14 +36,14 @@ def private_marginals(
         histograms, so their joint L2 sensitivity is sqrt(dim).
 
     Args:
-        rows: Rows inside the box from -border to border.
+        rows: Rows inside the box from -border to border; one that is not finite counts as zero.
         border: Declared.
         bits: Each histogram has 2^bits cells.
         noise_multiplier: Of the joint release.
         secret: Source of the noise.
         hardened: Noise from the operating system, on a grid.
     """
-    values = rows.open()
+    values = np.clip(finite(rows.open()), -border, border)
     dim, cells = values.shape[1], 2**bits
     at = np.clip(np.floor((values / border + 1) * (cells / 2)), 0, cells - 1).astype(np.int64)
     counts = np.stack([np.bincount(at[:, i], minlength=cells) for i in range(dim)])

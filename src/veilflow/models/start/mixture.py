@@ -16,6 +16,7 @@ from veilflow._core.keys import Secret
 from veilflow.models import em
 from veilflow.models.em_growth import resized, sizes
 from veilflow.models.start.release import release
+from veilflow.models.start.rows import finite
 from veilflow.privacy.events import Event, Gaussian, NonPrivate, Repeated, Together
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 
@@ -46,7 +47,7 @@ def private_mixture(
         the rows are and whatever earlier steps released: `event_of(noise_multipliers)`.
 
     Args:
-        rows: Finite rows, about zero.
+        rows: Rows about zero; one that is not finite counts as zero.
         spread: Standard deviation of a column if nothing else is known.
         num_components: Normals in the mixture.
         noise_multipliers: One for each step, fixed beforehand; all 0 for no privacy.
@@ -55,7 +56,7 @@ def private_mixture(
         monitor: Called with the number of steps done, after each.
     """
     dim = rows.open().shape[1]
-    rows = rows.map(lambda x: np.clip(np.nan_to_num(x), -_FAR, _FAR))  # so that no square overflows
+    rows = rows.map(lambda x: np.clip(finite(x), -_FAR, _FAR))  # so that no square overflows
     belief, age = em.first_belief(dim, spread), 0
     plan = sizes(num_components, len(noise_multipliers))
     for step, (size, noise_multiplier) in enumerate(zip(plan, noise_multipliers, strict=True)):

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from veilflow._core.keys import Secret
 from veilflow.flows.bijections.fixed_linear import FixedLinear
 from veilflow.models.start.release import release
+from veilflow.models.start.rows import finite
 from veilflow.privacy.events import Together
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 
@@ -45,7 +46,7 @@ def private_whitening(
         `radius`, `num_records` and noise are public; a row longer than the radius is shortened.
 
     Args:
-        rows: Finite rows.
+        rows: Rows; one that is not finite counts as zero.
         radius: Length that rows are shortened to in the first round.
         num_records: Declared or released number of rows.
         noise_multipliers: One for each round, fixed beforehand.
@@ -82,8 +83,10 @@ def private_whitening(
 
 def _moments(rows: Sensitive, mean: np.ndarray, factor: np.ndarray, radius: float) -> ClippedSum:
     """The sum over rows of z and the upper triangle of zz^T, with z shortened and divided by radius."""
-    z = np.linalg.solve(factor, (rows.open() - mean).T).T / radius
-    z /= np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1.0)
+    z = np.linalg.solve(factor, (finite(rows.open()) - mean).T).T / radius
+    z[~np.isfinite(z).all(axis=1)] = 0.0  # where the solve overflowed
+    with np.errstate(over="ignore"):  # a row of infinite length counts as zero
+        z /= np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1.0)
     square = z.T @ z
     upper = np.triu_indices(len(square))
     # off the diagonal times sqrt(2): half of the matrix then has the norm of the whole

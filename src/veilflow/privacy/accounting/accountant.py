@@ -16,6 +16,7 @@ Releases: TypeAlias = tuple[tuple[Event, int], ...]
 """Plain events, each with how often it happened: no `Repeated` or `Together` is left."""
 
 MAX_RELEASES = 10**15
+_MAX_GUESSES = 50
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class AbstractAccountant(abc.ABC):
     def supports(self, event: Event, adjacency: Adjacency) -> str | None:
         """None when `event` can be accounted for, else the reason why not."""
         try:
-            self._checked(self._releases(event, adjacency))
+            self._checked(_apart(self._releases(event, adjacency))[0])
         except PrivacyError as error:
             return str(error)
         return None
@@ -71,16 +72,38 @@ class AbstractAccountant(abc.ABC):
         """`epsilon` with the label to print beside it, which also names a fallback."""
         if delta != 0:
             check.fraction(delta=delta)
-        together = self._releases(event, adjacency)
-        if not together:
-            return Answer(0.0, self.label, self.assumptions)
+        together, distance = _apart(self._releases(event, adjacency))
         if _non_private(together):
             return Answer(math.inf, self.label, self.assumptions)
         self._checked(together)
         try:
-            return self._epsilon(together, float(delta))
+            if distance == 0:
+                return self._described(together, float(delta))
+            return self._at_a_distance(together, distance, float(delta))
         except ArithmeticError:  # beyond double precision, where nothing is proved
             return Answer(math.inf, self.label, self.assumptions)
+
+    def _described(self, together: Releases, delta: float) -> Answer:
+        if not together:
+            return Answer(0.0, self.label, self.assumptions)
+        return self._epsilon(together, delta)
+
+    def _at_a_distance(self, together: Releases, distance: float, delta: float) -> Answer:
+        """The epsilon of a run this far from the described one, whose slack grows with epsilon.
+
+        What is left of delta at a guess gives an epsilon. If that is no more than the guess, the
+        slack at it is no more than what was set aside, so it is proved.
+        """
+        guess = 0.0
+        for _ in range(_MAX_GUESSES):
+            left = delta - (1 + math.exp(guess)) * distance
+            if left < 0:
+                break
+            found = self._described(together, left)
+            if found.value <= guess:
+                return found
+            guess = found.value * (1 + 1e-9)
+        return Answer(math.inf, self.label, self.assumptions)
 
     def delta(
         self,
@@ -91,14 +114,13 @@ class AbstractAccountant(abc.ABC):
     ) -> float:
         """The delta proved at `epsilon`, at most 1; the mirror image of `epsilon`."""
         check.nonnegative(epsilon=epsilon)
-        together = self._releases(event, adjacency)
-        if not together:
-            return 0.0
+        together, distance = _apart(self._releases(event, adjacency))
         if _non_private(together):
             return 1.0
         self._checked(together)
         try:
-            return min(1.0, self._delta(together, float(epsilon)))
+            slack = (1 + math.exp(epsilon)) * distance if distance else 0.0
+            return min(1.0, slack + (self._delta(together, float(epsilon)) if together else 0.0))
         except ArithmeticError:
             return 1.0
 
@@ -130,6 +152,13 @@ def _is_kind(event: Event, kinds: tuple[type[Event], ...]) -> bool:
     if isinstance(event, ev.PoissonSampled):
         return ev.PoissonSampled in kinds
     return isinstance(event, kinds)
+
+
+def _apart(together: Releases) -> tuple[Releases, float]:
+    """The releases without the distances between them and the real ones; distances add up."""
+    events = tuple(item for item in together if not isinstance(item[0], ev.TotalVariation))
+    distances = (n * float(e.distance) for e, n in together if isinstance(e, ev.TotalVariation))
+    return events, math.fsum(distances)
 
 
 def _non_private(together: Releases) -> bool:

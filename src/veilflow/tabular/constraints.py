@@ -1,0 +1,123 @@
+"""What is true of every row of a table, declared as a public fact; and which rows fulfill it.
+
+Bounds and lists need no constraint: no decoded value is outside of them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool
+
+if TYPE_CHECKING:
+    from veilflow.tabular.encoded import EncodedRows
+    from veilflow.tabular.schema import Schema
+
+Value = str | int | bool | None
+"""A value of a listed or boolean column; None is a missing cell."""
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """One column is never above another, where both have a value: `AtMost("start", "end")`.
+
+    Args:
+        low: The name of a numeric or datetime column.
+        high: The name of another column of that kind.
+    """
+
+    low: str
+    high: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it is about."""
+        return self.low, self.high
+
+    def __post_init__(self) -> None:
+        if self.low == self.high:
+            raise ValueError(f"AtMost must compare two columns, got {self.low!r} twice.")
+
+
+@dataclass(frozen=True, init=False)
+class Allowed:
+    """Only these combinations of values occur together; None stands for a missing cell.
+
+    Args:
+        columns: Names of columns with listed values or truth values.
+        rows: The combinations, each with one value per column.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+    def __init__(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        if isinstance(columns, str):
+            raise TypeError("columns must be a list of names, got one string.")
+        object.__setattr__(self, "columns", tuple(columns))
+        object.__setattr__(self, "rows", tuple(tuple(row) for row in rows))
+        if len(set(self.columns)) < len(self.columns) or not self.columns:
+            raise ValueError("columns must name at least one column, and none twice.")
+        if not self.rows:
+            raise ValueError("rows must hold at least one combination.")
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError("rows must each have one value for every one of the columns.")
+
+
+Constraint = AtMost | Allowed
+
+
+def satisfied(rows: "EncodedRows | Any", schema: "Schema") -> Bool[np.ndarray, " n"]:
+    """Which rows fulfill all constraints of a schema, after decoding.
+
+    Args:
+        rows: Encoded rows, or a frame with the columns of the schema.
+        schema: The schema with its constraints.
+
+    Returns:
+        For each row whether it fulfills them all; all true if there are none.
+    """
+    from veilflow.tabular.encoded import EncodedRows
+
+    if not isinstance(rows, EncodedRows):
+        from veilflow.tabular.encoding import encode
+
+        # constraints speak of no open column, so any vocabulary does
+        rows = encode(rows, schema, vocabularies=dict.fromkeys(schema.open, ()))
+    kept = np.ones(len(rows), bool)
+    for constraint in schema.constraints:
+        check = _at_most if isinstance(constraint, AtMost) else _allowed
+        kept &= check(constraint, rows, schema)
+    return kept
+
+
+def _at_most(constraint: Any, rows: "EncodedRows", schema: "Schema") -> np.ndarray:
+    from veilflow.tabular.positions import from_positions
+
+    present = np.ones(len(rows), bool)
+    values = []
+    for name in constraint.columns:
+        place = schema.names.index(name)
+        present &= rows.codes[:, place] == 0
+        values.append(from_positions(schema.columns[name], rows.positions[:, place]))
+    return ~present | (values[0] <= values[1])
+
+
+def _allowed(constraint: Any, rows: "EncodedRows", schema: "Schema") -> np.ndarray:
+    places = [schema.names.index(name) for name in constraint.columns]
+    columns = [schema.columns[name] for name in constraint.columns]
+    shape = tuple(column.num_codes() for column in columns)
+    listed = [
+        [_code(value, column) for value, column in zip(row, columns, strict=True)]
+        for row in constraint.rows
+    ]
+    known = np.ravel_multi_index(tuple(np.array(listed).T), shape)
+    found = np.ravel_multi_index(tuple(rows.codes[:, place] for place in places), shape)
+    return np.isin(found, known)
+
+
+def _code(value: Value, column: Any) -> int:
+    if value is None:
+        return column.num_codes() - 1
+    return int(value) if isinstance(value, bool) else column.values.index(value)

@@ -1,0 +1,178 @@
+"""A first schema, read from data, for a person to correct. Nothing in it is public yet."""
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from veilflow._core import check
+from veilflow.tabular import cells as reading
+from veilflow.tabular.cells import Cells, WrongType
+from veilflow.tabular.columns import (
+    MAX_CELLS,
+    Boolean,
+    Categorical,
+    Column,
+    Datetime,
+    Numeric,
+    OpenCategorical,
+)
+from veilflow.tabular.encoding import CHUNK
+from veilflow.tabular.facts import EPOCH, EXACT, OTHER
+from veilflow.tabular.frames import open_table
+from veilflow.tabular.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_RESOLUTIONS = (0.1, 0.01, 0.001)
+_STEPS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+_TRUTHS = {"true", "false"}
+
+
+def draft_schema(source: Any, *, label: str | None = None, max_categories: int = 100) -> Schema:
+    """Guess the kind of every column from its cells, and write down what was seen.
+
+    Every fact of the draft is unconfirmed, and its `repr` shows none of them. A person replaces
+    each by what is publicly known; see `Schema.confirm` and `Schema.forget_unconfirmed`.
+
+    Args:
+        source: A file or frame, as for `encode`. A file is read a block of rows at a time.
+        label: The name of the label column, if there is one; it is drafted as a list of values if
+            it has few.
+        max_categories: Text with more distinct values than this is drafted as an open column.
+
+    Returns:
+        The draft. It holds values of the data: treat it as private as those.
+    """
+    check.count(max_categories=max_categories)
+    names, blocks = open_table(source, chunk=CHUNK)
+    if label is not None and label not in names:
+        raise ValueError(f"label must name a column, got {label!r}.")
+    seen = {name: _Seen(max_categories) for name in names}
+    for block in blocks:
+        for place, name in enumerate(names):
+            try:
+                seen[name].add(block(place))
+            except WrongType as error:
+                raise ValueError(
+                    f"column {name!r} has the type {error}, which no column has. Drop it, or turn it "
+                    "into numbers, text or dates."
+                ) from None
+    columns = {name: found.column(is_label=name == label) for name, found in seen.items()}
+    return Schema(columns, label=label)
+
+
+@dataclass
+class _Seen:
+    """What was seen of one column so far."""
+
+    max_categories: int
+    any_missing: bool = False
+    words: set[str] | None = field(default_factory=set)
+    numbers: "_Range | None" = field(default_factory=lambda: _Range(reading.numbers))
+    moments: "_Range | None" = field(default_factory=lambda: _Range(reading.moments))
+    whole: bool = True
+    resolutions: tuple[float, ...] = _RESOLUTIONS
+    step: int = _STEPS["day"]
+
+    def add(self, array: "pa.Array") -> None:
+        """Look at more cells."""
+        from pyarrow import compute
+
+        arrow: Any = compute
+        words, places = reading.texts(array)
+        silent = reading.say_nothing(words)
+        self.any_missing |= bool((places < 0).any() or silent.any())
+        words = words.filter(~silent).unique()
+        if self.words is not None:
+            # so many as to be no list are not kept: there may be millions
+            few = len(words) <= self.max_categories
+            self.words |= set(words.to_pylist() if few else ()) - {OTHER}
+            self.words = self.words if few and len(self.words) <= self.max_categories else None
+        if arrow.any(arrow.match_substring_regex(words, "^0[0-9]")).as_py():
+            self.numbers = None  # 02139 is a code and not a number
+        self.numbers = self.numbers and self.numbers.add(array)
+        if self.numbers is not None and not self.numbers.empty:
+            self.moments = None  # no number is a date: that would take long to find out
+        self.moments = self.moments and self.moments.add(array)
+        if self.numbers is not None:
+            self._refine_numbers(self.numbers.last)
+        if self.moments is not None:
+            self._refine_moments(self.moments.last)
+
+    def _refine_numbers(self, values: np.ndarray) -> None:
+        self.whole &= bool(np.all(values == np.floor(values)) and np.all(np.abs(values) <= EXACT))
+        self.resolutions = tuple(
+            step
+            for digits, step in enumerate(_RESOLUTIONS, 1)
+            if step in self.resolutions and np.array_equal(np.round(values, digits), values)
+        )
+
+    def _refine_moments(self, values: np.ndarray) -> None:
+        self.step = next(
+            (s for s in _STEPS.values() if s <= self.step and not np.any(values % (s * 10**6))), 1
+        )
+
+    def column(self, *, is_label: bool) -> Column:
+        """The declaration that fits what was seen, with no fact confirmed."""
+        nullable = self.any_missing
+        few = bool(self.words)
+        if few and {word.lower() for word in self.words or ()} <= _TRUTHS:
+            return _draft(Boolean, nullable=nullable)
+        if self.numbers is not None and not self.numbers.empty:
+            if few and self.whole and (is_label or self.words == {"0", "1"}):
+                return self._list(sorted({int(float(word)) for word in self.words or ()}))
+            return self._numeric(self.numbers)
+        if self.moments is not None and not self.moments.empty:
+            start, end = (EPOCH + dt.timedelta(microseconds=int(x)) for x in self.moments.ends)
+            word = next(word for word, step in _STEPS.items() if step == self.step)
+            return _draft(Datetime, start, end, resolution=word, nullable=nullable)
+        if few:
+            return self._list(sorted(self.words or ()))
+        return _draft(OpenCategorical, nullable=nullable)
+
+    def _list(self, values: list[Any]) -> Column:
+        return _draft(Categorical, *values, nullable=self.any_missing)
+
+    def _numeric(self, found: "_Range") -> Column:
+        low, high = found.ends
+        if self.whole and high - low < MAX_CELLS:
+            return _draft(Numeric, int(low), int(high), integer=True, nullable=self.any_missing)
+        step = self.resolutions[0] if self.resolutions else None
+        if step is not None and (high - low) / step > MAX_CELLS / 2:
+            step = None
+        if low == high and step is None:
+            high = low + max(1.0, abs(low))  # a range must have some width
+        return _draft(Numeric, low, high, resolution=step, nullable=self.any_missing)
+
+
+@dataclass
+class _Range:
+    """Smallest and largest value so far, as long as all cells can be read in one way."""
+
+    read: Callable[["pa.Array"], Cells]
+    ends: tuple[float, float] = (0, 0)
+    empty: bool = True
+    last: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def add(self, array: "pa.Array") -> "_Range | None":
+        """The range with more cells, infinite ones left out; None if one cannot be read."""
+        try:
+            values, missing, unreadable = self.read(array)
+        except WrongType:
+            return None
+        if unreadable.any():
+            return None
+        self.last = values = values[~missing & np.isfinite(values)]
+        if len(values):
+            ends = values.min().item(), values.max().item()
+            old = ends if self.empty else self.ends
+            self.ends, self.empty = (min(ends[0], old[0]), max(ends[1], old[1])), False
+        return self
+
+
+def _draft(kind: type[Column], *facts: Any, **named: Any) -> Column:
+    return kind(*facts, **named, unconfirmed=kind.facts)

@@ -1,0 +1,261 @@
+"""The declared columns of a table: what may be known of it without looking at a row."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from veilflow._core.errors import PrivacyError
+from veilflow.tabular import schema_json
+from veilflow.tabular.columns import (
+    KINDS,
+    Boolean,
+    Categorical,
+    Column,
+    Numeric,
+    OpenCategorical,
+    Ordinal,
+)
+from veilflow.tabular.constraints import Allowed, AtMost, Constraint
+from veilflow.tabular.stream import check_names
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Schema:
+    """The columns of a table in their order, the label among them, and what rows always fulfill.
+
+        vf.Schema(age=vf.Numeric(17, 90, integer=True), sex=vf.Categorical("F", "M"), label="sex")
+
+    Args:
+        columns_mapping: Columns by name, for names that are no Python names.
+        label: The name of the column that is to be predicted from the others. (Given a column, it
+            is a column called "label"; likewise `constraints`.)
+        constraints: `AtMost` and `Allowed`.
+        columns: Columns by name.
+
+    Attributes:
+        columns: Columns by name, in order. Not to be changed.
+        label: The name of the label, if there is one.
+        constraints: What rows always fulfill.
+    """
+
+    columns: dict[str, Column]
+    label: str | None
+    constraints: tuple[Constraint, ...]
+
+    def __init__(
+        self,
+        columns_mapping: Mapping[str, Column] | None = None,
+        /,
+        *,
+        label: str | Column | None = None,
+        constraints: Sequence[Constraint] | Column = (),
+        **columns: Column,
+    ) -> None:
+        named: dict[Any, Any] = dict(columns_mapping or {})
+        also = dict(columns)
+        if isinstance(label, Column):
+            also["label"], label = label, None
+        if isinstance(constraints, Column):
+            also["constraints"], constraints = constraints, ()
+        twice = named.keys() & also.keys()
+        if twice:
+            raise ValueError(f"the column name {min(twice)!r} occurs twice. Rename one of them.")
+        named |= also
+        for name, column in named.items():
+            if not isinstance(name, str):
+                raise TypeError(f"names of columns must be text, got {type(name).__name__}.")
+            if not isinstance(column, Column):
+                raise TypeError(
+                    f"column {name!r} must be one of {', '.join(k.__name__ for k in KINDS.values())}"
+                    f", got {type(column).__name__}."
+                )
+            if name != name.strip():
+                raise ValueError(f"the column name {name!r} has spaces around it. Remove them.")
+        check_names(tuple(named))
+        if label is not None and label not in named:
+            raise ValueError(f"label must name a column, got {label!r}.")
+        object.__setattr__(self, "columns", named)
+        object.__setattr__(self, "label", label)
+        object.__setattr__(self, "constraints", tuple(constraints))
+        for constraint in self.constraints:
+            _check_constraint(constraint, named)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(self.columns)
+
+    @property
+    def unconfirmed(self) -> dict[str, tuple[str, ...]]:
+        """By column, the facts that were read from data and that nobody has confirmed."""
+        return {name: c.unconfirmed for name, c in self.columns.items() if c.unconfirmed}
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The columns whose values or bounds are not declared and must be discovered, for a price."""
+        return tuple(
+            name
+            for name, column in self.columns.items()
+            if isinstance(column, OpenCategorical)
+            or (isinstance(column, Numeric) and column.low is None)
+        )
+
+    def with_columns(self, columns: Mapping[str, Column]) -> "Schema":
+        """The same schema with these columns declared anew, for example with discovered bounds."""
+        for name in columns:
+            if name not in self.columns:
+                raise ValueError(f"there is no column {name!r} in the schema.")
+        return Schema({**self.columns, **columns}, label=self.label, constraints=self.constraints)
+
+    def confirm(self, *names: str) -> "Schema":
+        """Declare that what is written about these columns is public; all columns if none is named.
+
+        Only a person who knows where each fact comes from can say so.
+        """
+        chosen = names or self.names
+        return self.with_columns(
+            {name: replace_column(self._column(name), unconfirmed=()) for name in chosen}
+        )
+
+    def forget_unconfirmed(self) -> "Schema":
+        """What is left when nothing that was read from data is used: to be discovered, for a price.
+
+        Bounds become unknown, lists open, columns nullable, numbers real. Names and kinds of columns
+        stay: whoever hands over a schema declares them.
+
+        Raises:
+            PrivacyError: If a fact is unconfirmed that cannot be discovered: the range of a
+                datetime, the order of values, or what a constraint speaks of.
+        """
+        changed = {n: _forgotten(n, c) for n, c in self.columns.items() if c.unconfirmed}
+        for constraint in self.constraints:
+            for name in constraint.columns:
+                if type(changed.get(name, self.columns[name])) is not type(self.columns[name]):
+                    raise PrivacyError(
+                        f"the values of column {name!r} are not confirmed, but a constraint speaks "
+                        "of them. Confirm them, or remove the constraint."
+                    )
+        return self.with_columns(changed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values that `from_json` takes back."""
+        return schema_json.write(self.columns, self.label, self.constraints)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Schema":
+        """The schema that `to_json` described.
+
+        Raises:
+            ValueError: If a field is unknown, missing or not allowed.
+        """
+        columns, label, constraints = schema_json.read(document)
+        return cls(columns, label=label, constraints=constraints)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> "Schema":
+        """Read a schema from a TOML file; `to_file` and `veilflow schema` write such files.
+
+        Raises:
+            ValueError: If the file is not TOML, or a field is unknown or not allowed.
+            OSError: If there is no such file, or it may not be read.
+        """
+        from veilflow.tabular import schema_file
+
+        return schema_file.read(path)
+
+    def to_file(self, path: str | os.PathLike[str]) -> None:
+        """Write a schema to a TOML file, all or nothing, with a note at all that is not public.
+
+        As long as anything is unconfirmed, only the user may read the file.
+        """
+        from veilflow.tabular import schema_file
+
+        schema_file.write(self, path)
+
+    def _column(self, name: str) -> Column:
+        if name not in self.columns:
+            raise ValueError(f"there is no column {name!r} in the schema.")
+        return self.columns[name]
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(self.columns.items()), self.label, self.constraints
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Schema) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        lines = [f"    {name}: {column!r}" for name, column in self.columns.items()]
+        lines += [f"    label: {self.label}"] if self.label is not None else []
+        lines += [f"    {constraint!r}" for constraint in self.constraints]
+        if self.unconfirmed:
+            lines.append("    not public until confirmed: " + ", ".join(self.unconfirmed))
+        return "\n".join(["Schema(", *lines, ")"])
+
+
+def replace_column(column: Column, **changes: Any) -> Column:
+    """The same column with other facts."""
+    if isinstance(column, Categorical | Ordinal):
+        facts = {"nullable": column.nullable, "unconfirmed": column.unconfirmed, **changes}
+        return type(column)(*facts.pop("values", column.values), **facts)
+    return replace(column, **changes)
+
+
+def _check_constraint(constraint: Constraint, columns: dict[str, Column]) -> None:
+    if not isinstance(constraint, AtMost | Allowed):
+        raise TypeError(f"constraints must be AtMost or Allowed, got {type(constraint).__name__}.")
+    for name in constraint.columns:
+        if name not in columns:
+            raise ValueError(f"a constraint names {name!r}, which is no column.")
+    if isinstance(constraint, AtMost):
+        low, high = columns[constraint.low], columns[constraint.high]
+        if type(low) is not type(high) or not low.has_position:
+            raise ValueError(
+                f"AtMost must compare two numeric or two datetime columns, not {constraint.low!r} "
+                f"({low.kind}) and {constraint.high!r} ({high.kind})."
+            )
+        return
+    for place, name in enumerate(constraint.columns):
+        column = columns[name]
+        if isinstance(column, Boolean):
+            known: tuple[Any, ...] = (False, True)
+        elif isinstance(column, Categorical | Ordinal):
+            known = column.values
+        else:
+            raise ValueError(
+                f"Allowed must name categorical, ordinal or boolean columns; {name!r} is "
+                f"{column.kind}."
+            )
+        for row in constraint.rows:
+            value = row[place]
+            # by type too: True is 1 for Python, and neither is a value of the other's column
+            listed = type(value) is type(known[0]) and value in known
+            if not (column.nullable if value is None else listed):
+                raise ValueError(f"Allowed has a value that column {name!r} does not have.")
+
+
+def _forgotten(name: str, column: Column) -> Column:
+    """The column without its unconfirmed facts, as wide as its kind goes."""
+    facts = set(column.unconfirmed)
+    nullable = column.nullable or "nullable" in facts
+    if isinstance(column, Numeric):
+        unknown = bool(facts & {"low", "high"})
+        real = "integer" in facts
+        return Numeric(
+            None if unknown else column.low,
+            None if unknown else column.high,
+            integer=column.integer and not real,
+            resolution=None if real or "resolution" in facts else column.resolution,
+            nullable=nullable,
+        )
+    if facts == {"nullable"}:
+        return replace_column(column, nullable=True, unconfirmed=())
+    if isinstance(column, Categorical | Boolean):
+        return OpenCategorical(nullable=nullable)
+    raise PrivacyError(
+        f"column {name!r} ({column.kind}) is not confirmed, and its {', '.join(sorted(facts))} "
+        "cannot be discovered for a price. Declare them from what is publicly known."
+    )

@@ -1,0 +1,117 @@
+import datetime as dt
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import veilflow as vf
+from veilflow.tabular import decode, draft_schema, encode, open_values
+
+
+def drafted(cells, **settings):
+    """The drafted column, as if every fact had been confirmed."""
+    schema = draft_schema(pd.DataFrame({"a": cells}), **settings)
+    assert schema.columns["a"].unconfirmed == type(schema.columns["a"]).facts
+    return schema.confirm().columns["a"]
+
+
+DRAFTS = {
+    "whole numbers": ([3, 1, 2], vf.Numeric(1, 3, integer=True)),
+    "whole with gaps": ([3.0, None, 2.0], vf.Numeric(2, 3, integer=True, nullable=True)),
+    "text of numbers": (["3", "?", " 2"], vf.Numeric(2, 3, integer=True, nullable=True)),
+    "cents": ([1.25, 0.5], vf.Numeric(0.5, 1.25, resolution=0.01)),
+    "reals": ([np.pi, 1 / 3], vf.Numeric(1 / 3, np.pi)),
+    "one real": ([np.pi], vf.Numeric(np.pi, 2 * np.pi)),
+    "infinite": ([0.123456, np.inf, 1.5], vf.Numeric(0.123456, 1.5)),
+    "huge": ([1e300, -1e300], vf.Numeric(-1e300, 1e300)),
+    "zero or one": ([0, 1, 1], vf.Categorical(0, 1)),
+    "truths": ([True, False, None], vf.Boolean(nullable=True)),
+    "words for truths": (["TRUE", "false"], vf.Boolean()),
+    "text": (["b", "a", "b"], vf.Categorical("a", "b")),
+    "yes and no": (["yes", "no"], vf.Categorical("no", "yes")),
+    "codes": (["02139", "10001"], vf.Categorical("02139", "10001")),
+    "days": (
+        ["1899-12-31", "2000-01-01"],
+        vf.Datetime("1899-12-31", dt.datetime(2000, 1, 1), resolution="day"),
+    ),
+    "hours": (
+        pd.to_datetime(["2000-01-01 05:00", "2000-01-02 00:00"]),
+        vf.Datetime("2000-01-01 05:00:00", dt.datetime(2000, 1, 2), resolution="hour"),
+    ),
+    "seconds": (
+        ["2000-01-01T00:00:01.5", None],
+        vf.Datetime("2000-01-01 00:00:01", "2000-01-01 00:00:01", nullable=True),
+    ),
+    "nothing": ([None, None], vf.OpenCategorical(nullable=True)),
+    "bytes": ([b"x"], vf.OpenCategorical()),
+    "no rows": ([], vf.OpenCategorical()),
+    "mixed": ([1, "x", 2.5], vf.Categorical("1", "2.5", "x")),
+    "dates and words": (["2000-01-01", "x"], vf.Categorical("2000-01-01", "x")),
+    "many": ([f"v{i}" for i in range(50_000)], vf.OpenCategorical()),
+}
+
+
+@pytest.mark.parametrize(("cells", "column"), DRAFTS.values(), ids=DRAFTS.keys())
+def test_kinds_are_guessed_and_everything_is_unconfirmed(cells, column):
+    assert drafted(cells) == column
+
+
+def test_a_label_of_few_numbers_is_a_list():
+    cells = pd.DataFrame({"a": [7, 1, 7]})
+    assert draft_schema(cells, label="a").confirm().columns["a"] == vf.Categorical(1, 7)
+    assert draft_schema(cells, label="a").label == "a"
+    with pytest.raises(ValueError, match="label"):
+        draft_schema(cells, label="b")
+
+
+def test_the_limit_of_a_list_is_a_setting():
+    assert drafted(["x", "y", "z"], max_categories=2) == vf.OpenCategorical()
+    assert drafted(["x", "y", "z"], max_categories=3) == vf.Categorical("x", "y", "z")
+
+
+def test_a_draft_fits_its_own_data_and_shows_no_value_of_it(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "t.csv"
+    pd.DataFrame(
+        {
+            "number": rng.normal(12345, 1, 150_000),
+            "word": rng.choice(["SECRET1", "SECRET2", ""], 150_000),
+            "id": [f"SECRET{i}" for i in range(150_000)],
+            "late": [1] * 149_999 + ["SECRET"],
+        }
+    ).to_csv(path, index=False)
+    draft = draft_schema(path)
+    assert [c.kind for c in draft.columns.values()] == [
+        "numeric",
+        "categorical",
+        "open",
+        "categorical",
+    ]
+    assert draft.columns["word"].nullable
+    assert not draft.columns["number"].nullable
+    assert "SECRET" not in repr(draft)
+    assert "1234" not in repr(draft)
+    values, _ = open_values(path, draft)["id"]
+    assert len(encode(path, draft, vocabularies={"id": values[:10]})) == 150_000
+
+
+def test_a_column_of_no_readable_type_is_refused_by_name():
+    with pytest.raises(ValueError, match="column 'a' has the type binary"):
+        draft_schema(pa.table({"a": [b"SECRET"]}))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["adult", "covertype"])
+def test_real_tables_come_back_as_they_were(name):
+    (path, *_) = sorted(Path(os.environ["VEILFLOW_DATA"], name).glob("*.parquet"))
+    schema = draft_schema(path)
+    table = parquet.read_table(path)
+    found = decode(encode(path, schema), schema, like=table)
+    for column in table.schema.names:
+        before = table[column].cast(found.schema.field(column).type)
+        # not a comparison that shows cells where it fails
+        assert before.equals(found[column]), column
