@@ -1,0 +1,1 @@
+"""DP-HFlow (Lee et al., 2022): the paper's four tables of mixed columns."""
