@@ -66,8 +66,9 @@ def _behind(module: str, name: str) -> str:
     if path is None or path.name != "__init__.py":
         return module
     for node in _tree(path).body:
-        passed_on = isinstance(node, ast.ImportFrom) and node.module and not node.level
-        if passed_on and name in (alias.asname or alias.name for alias in node.names):
+        if not isinstance(node, ast.ImportFrom) or node.module is None or node.level:
+            continue
+        if name in (alias.asname or alias.name for alias in node.names):
             return _behind(node.module, name)
     return module
 

@@ -26,7 +26,9 @@ from veilflow.flows import (
     Permutation,
     PiecewiseLinear,
     Planar,
+    PrivateLogDet,
     Scan,
+    SharedBlocks,
     Sigmoid,
     SplineMap,
     Sylvester,
@@ -85,6 +87,12 @@ def covariance(dim: int) -> np.ndarray:
     return factor @ factor.T + np.eye(dim)
 
 
+def shared_blocks(key: jax.Array, dim: int, linear=None) -> SharedBlocks:
+    return SharedBlocks.create(
+        dim, SplineMap(num_bins=3), 3, key=key, hidden=(6,), embedding=2, linear=linear
+    )
+
+
 BIJECTIONS: dict[str, Callable[[jax.Array, int], AbstractBijection]] = {
     "affine": lambda key, dim: Affine(shift=range(dim), scale=[0.5 + i for i in range(dim)]),
     "bounds": lambda key, dim: Affine.from_bounds([-1.0] * dim, [2.0 + i for i in range(dim)]),
@@ -116,10 +124,17 @@ BIJECTIONS: dict[str, Callable[[jax.Array, int], AbstractBijection]] = {
     "elementwise mixture": lambda key, dim: Elementwise.create(dim, LogisticMixtureMap(), key=key),
     "nsf": lambda key, dim: nsf(dim, key=key, blocks=2, hidden=(8, 8), actnorm=True).bijection,
     "realnvp": lambda key, dim: realnvp(dim, key=key, blocks=3, hidden=(8, 8)).bijection,
+    "shared blocks": lambda key, dim: shared_blocks(
+        key, dim, lambda key: LowRank.create(dim, key=key)
+    ),
+    "shared blocks without linear maps": shared_blocks,
     "LU": lambda key, dim: LU.create(dim, key=key),
     "invert LU": lambda key, dim: Invert(LU.create(dim, key=key)),
     "scan LU": lambda key, dim: Scan.create(lambda k: LU.create(dim, key=k), 2, key=key),
     "low rank": lambda key, dim: LowRank.create(dim, key=key, rank=min(dim, 2)),
+    "low rank, log-det private": lambda key, dim: PrivateLogDet.create(
+        LowRank.create(dim, key=key)
+    ),
     "fixed linear": lambda key, dim: FixedLinear.from_moments(np.arange(dim), covariance(dim)),
     "piecewise linear": lambda key, dim: piecewise(dim),
     "released start": lambda key, dim: Chain(
@@ -154,8 +169,11 @@ RECORD_IN_LOG_DET: tuple[type, ...] = (
     Logit,
     PiecewiseLinear,
     Planar,
+    PrivateLogDet,
+    SharedBlocks,
     Sigmoid,
     Sylvester,
     Tanh,
 )
-"""Bijections whose log-determinant looks at the record; that of all others is public."""
+"""Bijections whose log-determinant looks at the record, or is to be clipped with what does; that of
+all others is public."""

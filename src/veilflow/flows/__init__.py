@@ -12,6 +12,7 @@ from veilflow.flows.bases import ScaledNormal as ScaledNormal
 from veilflow.flows.bases import StandardNormal as StandardNormal
 from veilflow.flows.bases import StudentT as StudentT
 from veilflow.flows.bases import Uniform as Uniform
+from veilflow.flows.bases import UniformBall as UniformBall
 from veilflow.flows.bijection import AbstractBijection as AbstractBijection
 from veilflow.flows.bijections import LU as LU
 from veilflow.flows.bijections import ActNorm as ActNorm
@@ -27,25 +28,35 @@ from veilflow.flows.bijections import LowRank as LowRank
 from veilflow.flows.bijections import Permutation as Permutation
 from veilflow.flows.bijections import PiecewiseLinear as PiecewiseLinear
 from veilflow.flows.bijections import Planar as Planar
+from veilflow.flows.bijections import PrivateLogDet as PrivateLogDet
 from veilflow.flows.bijections import Scan as Scan
+from veilflow.flows.bijections import SharedBlocks as SharedBlocks
 from veilflow.flows.bijections import Sigmoid as Sigmoid
 from veilflow.flows.bijections import Sylvester as Sylvester
 from veilflow.flows.bijections import Tanh as Tanh
 from veilflow.flows.bijections import reverse as reverse
 from veilflow.flows.conditioner import MaskedMLP as MaskedMLP
+from veilflow.flows.dequantizer import AbstractDequantizer as AbstractDequantizer
+from veilflow.flows.dequantizers import UniformDequantizer as UniformDequantizer
+from veilflow.flows.dequantizers import VariationalDequantizer as VariationalDequantizer
 from veilflow.flows.flow import Flow as Flow
+from veilflow.flows.hflow import HFlow as HFlow
 from veilflow.flows.network import MLP as MLP
 from veilflow.flows.scalar_map import AbstractScalarMap as AbstractScalarMap
 from veilflow.flows.scalar_maps import AffineMap as AffineMap
 from veilflow.flows.scalar_maps import Composed as Composed
 from veilflow.flows.scalar_maps import LogisticMixtureMap as LogisticMixtureMap
 from veilflow.flows.scalar_maps import SplineMap as SplineMap
+from veilflow.flows.variables import Continuous as Continuous
+from veilflow.flows.variables import Listed as Listed
+from veilflow.flows.variables import Variables as Variables
 
 __all__ = [
     "LU",
     "MLP",
     "AbstractBase",
     "AbstractBijection",
+    "AbstractDequantizer",
     "AbstractScalarMap",
     "ActNorm",
     "Affine",
@@ -54,13 +65,16 @@ __all__ = [
     "Blend",
     "Chain",
     "Composed",
+    "Continuous",
     "Coupling",
     "Elementwise",
     "FixedLinear",
     "Flow",
     "GaussianMixture",
+    "HFlow",
     "Histogram",
     "Invert",
+    "Listed",
     "LogisticMixtureMap",
     "Logit",
     "LowRank",
@@ -68,8 +82,10 @@ __all__ = [
     "Permutation",
     "PiecewiseLinear",
     "Planar",
+    "PrivateLogDet",
     "ScaledNormal",
     "Scan",
+    "SharedBlocks",
     "Sigmoid",
     "SplineMap",
     "StandardNormal",
@@ -77,6 +93,10 @@ __all__ = [
     "Sylvester",
     "Tanh",
     "Uniform",
+    "UniformBall",
+    "UniformDequantizer",
+    "Variables",
+    "VariationalDequantizer",
     "iaf",
     "maf",
     "nsf",

@@ -14,7 +14,9 @@ from veilflow.flows.bijections.permute import Permutation as Permutation
 from veilflow.flows.bijections.permute import reverse as reverse
 from veilflow.flows.bijections.piecewise import PiecewiseLinear as PiecewiseLinear
 from veilflow.flows.bijections.planar import Planar as Planar
+from veilflow.flows.bijections.private_log_det import PrivateLogDet as PrivateLogDet
 from veilflow.flows.bijections.scan import Scan as Scan
+from veilflow.flows.bijections.shared_blocks import SharedBlocks as SharedBlocks
 from veilflow.flows.bijections.squash import Logit as Logit
 from veilflow.flows.bijections.squash import Sigmoid as Sigmoid
 from veilflow.flows.bijections.squash import Tanh as Tanh
@@ -35,7 +37,9 @@ __all__ = [
     "Permutation",
     "PiecewiseLinear",
     "Planar",
+    "PrivateLogDet",
     "Scan",
+    "SharedBlocks",
     "Sigmoid",
     "Sylvester",
     "Tanh",

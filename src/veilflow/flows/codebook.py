@@ -1,0 +1,165 @@
+"""What a network sees and says of a row of codes: fixed numbers, never trained.
+
+Columns are listed (categories, each code a slot of its own) or ordered (bins of a number). A network
+should not learn anew for every bin what it learnt for the next one, and noise grows with every number
+it may move; so an ordered column goes in and comes out through a few cosines of the bin's rank, which
+are smooth and say most with the first few, and bins that hold much by themselves (a spike at zero) get
+a slot of their own besides.
+"""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from veilflow.flows.scalar_maps.bounded import soft_bound
+from veilflow.nn.frozen import AbstractFrozen
+
+_LEAST = 1e-6
+"""Least share of a code in a column: nothing that is declared is impossible."""
+_BOUND = 40.0
+"""Most that waves together move a log-share: each may be small, and their sum too large for `exp`."""
+
+
+class Codebook(AbstractFrozen):
+    """Slots of all codes of all columns, listed columns before ordered ones; never trained."""
+
+    sizes: tuple[int, ...] = eqx.field(static=True)
+    """Codes of each column."""
+    ordered: tuple[bool, ...] = eqx.field(static=True)
+    num_waves: tuple[int, ...] = eqx.field(static=True)
+    """Features of each ordered column; of a listed one, 0."""
+    most_waves: int = eqx.field(static=True)
+    """Cosines that were asked for."""
+    log_mass: Float[Array, " slots"]
+    """Log-share of each code in its column: what the network starts from."""
+    waves: Float[Array, "ordered_slots features"]
+    """Features of the codes of ordered columns; zero outside a column's own block."""
+
+    @classmethod
+    def create(
+        cls,
+        masses: Sequence[Float[np.ndarray, " codes"]],
+        *,
+        ordered: Sequence[bool],
+        gaps: Sequence[bool] | None = None,
+        num_waves: int = 12,
+        spike: float = 0.05,
+    ) -> "Codebook":
+        """From the share of each code in its column, as declared or released.
+
+        Args:
+            masses: For each column, one non-negative number a code; they need not sum to 1.
+            ordered: Which columns are bins of a number, in increasing order.
+            gaps: Which of those have a last code that is no bin, for missing cells.
+            num_waves: Most cosines of an ordered column.
+            spike: Share from which a bin of an ordered column has a feature of its own.
+        """
+        shares = [np.maximum(m, 0) / max(np.maximum(m, 0).sum(), 1e-30) for m in masses]
+        shares = [(1 - _LEAST * len(s)) * s + _LEAST if s.sum() else s + 1 / len(s) for s in shares]
+        gaps = (False,) * len(shares) if gaps is None else gaps
+        blocks = [
+            _waves(share, num_waves, spike, gap) if is_ordered else None
+            for share, is_ordered, gap in zip(shares, ordered, gaps, strict=True)
+        ]
+        own = [0 if block is None else block.shape[1] for block in blocks]
+        waves = np.zeros((sum(len(b) for b in blocks if b is not None), sum(own)))
+        row = column = 0
+        for block in blocks:
+            if block is not None:
+                waves[row : row + len(block), column : column + block.shape[1]] = block
+                row, column = row + len(block), column + block.shape[1]
+        listed = [np.log(s) for s, o in zip(shares, ordered, strict=True) if not o]
+        binned = [np.log(s) for s, o in zip(shares, ordered, strict=True) if o]
+        return cls(
+            sizes=tuple(len(s) for s in shares),
+            ordered=tuple(map(bool, ordered)),
+            num_waves=tuple(own),
+            most_waves=num_waves,
+            log_mass=jnp.asarray(np.concatenate([*listed, *binned]), jnp.float32),
+            waves=jnp.asarray(waves, jnp.float32),
+        )
+
+    @property
+    def num_columns(self) -> int:
+        """How many codes a row has."""
+        return len(self.sizes)
+
+    @property
+    def slot_columns(self) -> Int[np.ndarray, " slots"]:
+        """The column of each slot."""
+        return np.concatenate([np.full(self.sizes[j], j) for j in self._places])
+
+    @property
+    def slot_codes(self) -> Int[np.ndarray, " slots"]:
+        """The code of each slot."""
+        return np.concatenate([np.arange(self.sizes[j]) for j in self._places])
+
+    @property
+    def feature_columns(self) -> Int[np.ndarray, " features"]:
+        """The column of each number that goes into a network, and of each that comes out."""
+        counts = [self.num_waves[j] if self.ordered[j] else self.sizes[j] for j in self._places]
+        return np.repeat(self._places, counts)
+
+    def one_hot(self, codes: Int[Array, " columns"]) -> Float[Array, " slots"]:
+        """Ones at the slots of a row."""
+        return (codes[self.slot_columns] == self.slot_codes).astype(self.log_mass.dtype)
+
+    def features(self, one_hot: Float[Array, " slots"]) -> Float[Array, " features"]:
+        """What a network sees of a row."""
+        listed = one_hot.shape[0] - self.waves.shape[0]
+        return jnp.concatenate([one_hot[:listed], one_hot[listed:] @ self.waves])
+
+    def logits(self, params: Float[Array, " features"]) -> Float[Array, " slots"]:
+        """Unnormalized log-shares of all codes, from what a network says; zeros give the masses."""
+        listed = params.shape[0] - self.waves.shape[1]
+        smooth = soft_bound(self.waves @ params[listed:], _BOUND)
+        return self.log_mass + jnp.concatenate([params[:listed], smooth])
+
+    def logits_of(self, j: int, params: Float[Array, " own"]) -> Float[Array, " codes"]:
+        """`logits` of column j alone."""
+        own = span(self.slot_columns, j)
+        if self.ordered[j]:
+            params = soft_bound(self._waves_of(j) @ params, _BOUND)
+        return self.log_mass[own] + params
+
+    def features_of(self, j: int, code: Int[Array, ""]) -> Float[Array, " own"]:
+        """`features` of column j alone."""
+        if self.ordered[j]:
+            return self._waves_of(j)[code]
+        return jax.nn.one_hot(code, self.sizes[j], dtype=self.log_mass.dtype)
+
+    def _waves_of(self, j: int) -> Float[Array, "codes own"]:
+        listed = self.log_mass.shape[0] - self.waves.shape[0]
+        rows, columns = span(self.slot_columns, j), span(self.feature_columns, j)
+        return self.waves[rows.start - listed : rows.stop - listed][
+            :, columns.start - listed : columns.stop - listed
+        ]
+
+    @property
+    def _places(self) -> list[int]:
+        """Columns in the order of their slots."""
+        columns = range(len(self.sizes))
+        return sorted(columns, key=lambda j: self.ordered[j])
+
+
+def span(columns: Int[np.ndarray, " places"], j: int) -> slice:
+    """Where column j is; what belongs to one column lies side by side."""
+    first, last = np.flatnonzero(columns == j)[[0, -1]]
+    return slice(int(first), int(last) + 1)
+
+
+def _waves(share: np.ndarray, num_waves: int, spike: float, gap: bool) -> np.ndarray:
+    """Features of the bins of one column, and of its missing cells."""
+    if gap:  # is no number: it has a feature of its own, and no rank among the bins
+        there = share[:-1]
+        bins = _waves(there / there.sum(), num_waves, spike, False)
+        return np.block([[bins, np.zeros((len(bins), 1))], [np.zeros((1, bins.shape[1])), 1.0]])
+    middle = np.cumsum(share) - share / 2  # of the ranks in each bin
+    order = np.arange(1, min(num_waves, max(len(share) - 1, 1)) + 1)
+    # later cosines count less: a network moves smooth shapes first
+    smooth = np.sqrt(2 / order) * np.cos(np.pi * middle[:, None] * order)
+    return np.hstack([smooth, np.eye(len(share))[:, share >= spike]])
