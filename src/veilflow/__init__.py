@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from veilflow.models.fitted_density import FittedDensityFlow as FittedDensityFlow
     from veilflow.models.fitted_mixture import FittedMixtureDensity as FittedMixtureDensity
     from veilflow.models.mixture import MixtureDensity as MixtureDensity
+    from veilflow.models.table.fitted_table import FittedTableFlow as FittedTableFlow
+    from veilflow.models.table.table_flow import TableFlow as TableFlow
     from veilflow.models.registry import load as load
     from veilflow.privacy.budget import Budget as Budget
     from veilflow.privacy.guarantees import Guarantee as Guarantee
@@ -53,6 +55,7 @@ _HOMES = {
     "DensityFlow": "veilflow.models.density",
     "FittedDensityFlow": "veilflow.models.fitted_density",
     "FittedMixtureDensity": "veilflow.models.fitted_mixture",
+    "FittedTableFlow": "veilflow.models.table.fitted_table",
     "Guarantee": "veilflow.privacy.guarantees",
     "Ledger": "veilflow.privacy.ledger",
     "MixtureDensity": "veilflow.models.mixture",
@@ -62,6 +65,7 @@ _HOMES = {
     "Ordinal": "veilflow.tabular.columns",
     "PrivacyError": "veilflow._core.errors",
     "Schema": "veilflow.tabular.schema",
+    "TableFlow": "veilflow.models.table.table_flow",
     "datasets": "veilflow.datasets",
     "load": "veilflow.models.registry",
     "maf": "veilflow.models.architecture",
@@ -81,6 +85,7 @@ __all__ = [
     "DensityFlow",
     "FittedDensityFlow",
     "FittedMixtureDensity",
+    "FittedTableFlow",
     "Guarantee",
     "Ledger",
     "MixtureDensity",
@@ -90,6 +95,7 @@ __all__ = [
     "Ordinal",
     "PrivacyError",
     "Schema",
+    "TableFlow",
     "datasets",
     "load",
     "maf",

@@ -11,6 +11,7 @@ from veilflow.engine.clipping import Sparsified as Sparsified
 from veilflow.engine.loop import train as train
 from veilflow.engine.optimizer import Optimizer as Optimizer
 from veilflow.engine.plan import TrainingPlan as TrainingPlan
+from veilflow.engine.progress import counting_bar as counting_bar
 from veilflow.engine.progress import progress_bar as progress_bar
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Secret",
     "Sparsified",
     "TrainingPlan",
+    "counting_bar",
     "progress_bar",
     "train",
 ]

@@ -2,7 +2,7 @@
 
 from veilflow.tabular.decoding import decode, write_encoded
 from veilflow.tabular.encoded import EncodedRows, Vocabularies
-from veilflow.tabular.encoding import encode, iter_encoded, open_values
+from veilflow.tabular.encoding import encode, iter_encoded, open_numbers, open_values
 
 __all__ = [
     "EncodedRows",
@@ -10,6 +10,7 @@ __all__ = [
     "decode",
     "encode",
     "iter_encoded",
+    "open_numbers",
     "open_values",
     "write_encoded",
 ]

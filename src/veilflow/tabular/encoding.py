@@ -118,6 +118,23 @@ def open_values(source: Any, schema: Schema) -> dict[str, tuple[list[str], np.nd
     return {n: (list(known[n]), np.concatenate([empty, *found[n]])) for n in wanted}
 
 
+def open_numbers(source: Any, schema: Schema, columns: Sequence[str]) -> dict[str, np.ndarray]:
+    """The numbers in columns without bounds, NaN where there is none. Private, not released.
+
+    For discovering their bounds, read as `encode` will read them.
+    """
+    names, blocks = open_table(source, chunk=CHUNK)
+    for name in columns:
+        _check_column(name, names)
+    found: dict[str, list[np.ndarray]] = {name: [np.zeros(0)] for name in columns}
+    for block in blocks if columns else ():
+        for name in columns:
+            cells = _read(name, schema.columns[name], block(names.index(name)), ())
+            silent = cells.missing | cells.unreadable
+            found[name].append(np.where(silent, np.nan, cells.values))
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
 def _texts(name: str, array: "pa.Array") -> "tuple[pa.Array, np.ndarray]":
     try:
         return reading.texts(array)

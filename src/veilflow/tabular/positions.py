@@ -39,7 +39,8 @@ def from_positions(column: Column, positions: Float[np.ndarray, " n"]) -> Shaped
         raise ValueError("positions must be numbers, got NaN.")
     if column.num_cells is None:
         low, high = _bounds(column)
-        return np.clip(low + np.clip(positions, 0, 1) * (high - low), low, high)
+        values = np.clip(low + np.clip(positions, 0, 1) * (high - low), low, high)
+        return _snapped(values, low, high)
     cells = _cells(column, positions)
     if isinstance(column, Datetime):
         start, step = _microseconds(column)
@@ -52,6 +53,14 @@ def from_positions(column: Column, positions: Float[np.ndarray, " n"]) -> Shaped
     if column.digits <= _MOST_DIGITS:
         values = np.round(values, column.digits)
     return np.clip(values, low, high)
+
+
+def _snapped(values: Float[np.ndarray, " n"], low: float, high: float) -> Float[np.ndarray, " n"]:
+    """Numbers with the ends of their range and zero as they are, which rounding may have missed."""
+    near = min(4 * np.spacing(max(abs(low), abs(high))), 1e-9 * (high - low))
+    for exact in (low, high, *([0.0] if low < 0 < high else [])):
+        values = np.where(np.abs(values - exact) <= near, exact, values)
+    return values
 
 
 def below_one(

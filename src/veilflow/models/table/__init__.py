@@ -1,0 +1,1 @@
+"""Tables: from a declared schema to a flow over codes, and back to rows."""

@@ -1,0 +1,287 @@
+"""A fitted table flow: rows, scores, given cells, gaps filled, files. Everything in it is released."""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int32
+
+from veilflow._core import check
+from veilflow._core.keys import Secret
+from veilflow.flows.code_flow import FREE, CodeFlow
+from veilflow.models import artifact as artifacts
+from veilflow.models.table import files
+from veilflow.models.table.coder import Coder
+from veilflow.models.table.conditional import (
+    Given,
+    draw_given,
+    effective_size,
+    is_exact,
+    resampled,
+)
+from veilflow.models.table.imputation import filled_table
+from veilflow.privacy.guarantees import Guarantee
+from veilflow.privacy.ledger import Ledger
+from veilflow.tabular.codec import EncodedRows, Vocabularies, decode, encode, write_encoded
+from veilflow.tabular.constraints import satisfied
+from veilflow.tabular.frames import library_of, to_library
+from veilflow.tabular.schema import Schema
+
+_BLOCK = 16_384
+"""Rows drawn by one call; a power of two."""
+_CHUNK = 4096
+_CANDIDATES = 8
+"""Rows drawn for each row that is kept, where given cells do not come first."""
+_TRIES = 20
+"""Blocks in a row without a single row that fulfills the constraints, before giving up."""
+
+
+@dataclass(frozen=True, repr=False)
+class FittedTableFlow:
+    """A private density over rows of a schema. May be published.
+
+    Attributes:
+        flow: The density of rows of codes.
+        coder: From cells to codes and back.
+        schema: Declared, with what was discovered.
+        vocabularies: Discovered values of open columns.
+        ledger: Every release that went into the model.
+        guarantee: What the ledger adds up to, with its assumptions.
+        settings: Public settings and released facts of the fit.
+    """
+
+    flow: CodeFlow = field(repr=False)
+    coder: Coder = field(repr=False)
+    schema: Schema
+    vocabularies: Vocabularies
+    ledger: Ledger
+    guarantee: Guarantee
+    settings: dict[str, Any]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.schema.names
+
+    def sample(
+        self,
+        num_rows: int,
+        *,
+        given: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        like: Any = "pandas",
+    ) -> Any:
+        """Synthetic rows as a frame, with the columns and types of the schema.
+
+        With `given` cells rows are exact draws where their columns come first in the order of the
+        flow (`order`). Elsewhere more rows are drawn and resampled by weight; a warning states how
+        many rows of equal weight say as much.
+
+        Args:
+            num_rows: How many.
+            given: Values of some columns that all rows shall have; None for a missing cell. Numbers
+                out of range are moved into it.
+            seed: For the same rows each time. Never the seed of a fit.
+            like: "pandas", "polars", "pyarrow", or a frame whose library and order to take.
+
+        Raises:
+            ValueError: If no row fulfills what is given and the constraints of the schema.
+        """
+        check.count(num_rows=num_rows, at_least=0)
+        blocks = self._blocks(num_rows, Secret.from_seed(seed), given)
+        rows = EncodedRows.concatenate([self._no_rows(), *blocks])
+        return decode(rows, self.schema, like=like, vocabularies=self.vocabularies)
+
+    def sample_to(
+        self,
+        path: str | os.PathLike[str],
+        num_rows: int,
+        *,
+        given: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        monitor: Callable[[int], object] | None = None,
+    ) -> None:
+        """Write the rows of `sample` to a file as they are drawn, all or nothing.
+
+        Args:
+            path: A .csv, .tsv, .parquet or .arrow file.
+            num_rows: How many.
+            given: As for `sample`.
+            seed: As for `sample`.
+            monitor: Called with the number of rows drawn so far, after each piece.
+        """
+        check.count(num_rows=num_rows, at_least=0)
+
+        def parts() -> Iterator[EncodedRows]:
+            done = 0
+            for block in self._blocks(num_rows, Secret.from_seed(seed), given):
+                yield block
+                done += len(block)
+                if monitor is not None:
+                    monitor(done)
+
+        write_encoded(parts(), path, self.schema, vocabularies=self.vocabularies)
+
+    def log_prob(self, rows: Any, *, extra: str = "error") -> Float[np.ndarray, " rows"]:
+        """The natural logarithm of the density of each row.
+
+        Listed, whole and gridded values count with their probability, and so do missing cells, zero
+        and the two bounds of real numbers; other real numbers with a density in units of the data.
+        Rows that break a constraint count like any other. The result for private rows is as private
+        as the rows are.
+
+        Args:
+            rows: A frame or a file with the columns of the schema.
+            extra: What to do about other columns: "error", or "ignore" them.
+        """
+        encoded = encode(rows, self.schema, vocabularies=self.vocabularies, extra=extra)
+        return self._log_codes(self.coder.codes(encoded)) + self.coder.log_within(encoded)
+
+    def impute(
+        self, rows: Any, *, seed: int | None = None, like: Any = None, extra: str = "error"
+    ) -> Any:
+        """The rows with their gaps filled by draws from the model, given what is there.
+
+        A draw, not a best guess: filled rows spread as rows of the model do. What is there is kept,
+        in the types of the schema; numbers out of range are moved into it. Constraints hold in
+        filled rows wherever some draw fulfills them. The result is as private as the rows are.
+
+        Args:
+            rows: A frame or a file with the columns of the schema.
+            seed: For the same fillings each time.
+            like: "pandas", "polars" or "pyarrow"; None for the library of `rows`.
+            extra: What to do about other columns: "error", or "ignore" them.
+
+        Returns:
+            A frame with the columns of the schema.
+        """
+        table = filled_table(
+            rows,
+            flow=self.flow,
+            coder=self.coder,
+            schema=self.schema,
+            vocabularies=self.vocabularies,
+            extra=extra,
+            secret=Secret.from_seed(seed),
+        )
+        return to_library(table, library_of(rows) if like is None else like)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Columns in the order in which the flow draws them."""
+        return tuple(self.schema.names[j] for j in self.flow.order)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one `*.veil` file, all or nothing."""
+        artifacts.save(self.to_artifact(), path)
+
+    def to_artifact(self) -> artifacts.Artifact:
+        """The model as plain data."""
+        return artifacts.Artifact(
+            model="TableFlow",
+            manifest={**self.settings, **files.settings_of(self.flow, self.coder)},
+            ledger=self.ledger,
+            guarantee=self.guarantee,
+            schema=files.schema_of(self.schema, self.vocabularies),
+            arrays=files.arrays_of(self.flow, self.coder),
+        )
+
+    @classmethod
+    def from_artifact(cls, artifact: artifacts.Artifact) -> "FittedTableFlow":
+        """The model that `to_artifact` described."""
+        schema, vocabularies = files.read_schema(artifact.schema)
+        coder = files.read_coder(artifact.arrays, schema, vocabularies)
+        flow = files.read_flow(artifact.manifest, artifact.arrays, coder)
+        return cls(
+            flow=flow,
+            coder=coder,
+            schema=schema,
+            vocabularies=vocabularies,
+            ledger=artifact.ledger,
+            guarantee=artifact.guarantee,
+            settings={k: v for k, v in artifact.manifest.items() if k not in files.OWN},
+        )
+
+    def _no_rows(self) -> EncodedRows:
+        shape = (0, len(self.schema.columns))
+        return EncodedRows(np.zeros(shape, np.int32), np.zeros(shape))
+
+    def _blocks(
+        self, num_rows: int, secret: Secret, cells: Mapping[str, Any] | None
+    ) -> Iterator[EncodedRows]:
+        """Rows that fulfill the constraints, a block at a time."""
+        given = Given.of(cells, self.schema, self.vocabularies) if cells else None
+        exact = given is None or is_exact(self.flow, given.fixed)
+        left, block, without = num_rows, 0, 0
+        while left:
+            rng = np.random.default_rng(secret.words("cells", block, 1)[0])
+            rows, log_weights = self._drawn(given, secret, block, rng)
+            kept = satisfied(rows, self.schema)
+            without = 0 if kept.any() else without + 1
+            if without == _TRIES:
+                raise ValueError(
+                    f"none of {_TRIES * _BLOCK:,} rows fulfills the constraints of the schema"
+                    f"{' and what is given' if given else ''}. They contradict what the model "
+                    "learned, or each other."
+                )
+            rows, log_weights = rows.take(kept), log_weights[kept]
+            if given is not None and not exact and len(rows):
+                wanted = min(left, _BLOCK // _CANDIDATES)
+                if left == num_rows:
+                    _warn_of_weights(given.names, wanted, log_weights)
+                rows = rows.take(resampled(log_weights, wanted, rng))
+            rows = rows.take(slice(left))
+            left, block = left - len(rows), block + 1
+            yield rows
+
+    def _drawn(
+        self, given: Given | None, secret: Secret, block: int, rng: np.random.Generator
+    ) -> tuple[EncodedRows, Float[np.ndarray, " rows"]]:
+        """A block of rows and the logarithms of their weights."""
+        if given is None:
+            codes = np.asarray(_draw(self.flow, secret.key("rows", block), _BLOCK))
+            return self.coder.rows(codes, rng), np.zeros(_BLOCK)
+        asked = np.where(given.fixed, self.coder.codes(given.row)[0], FREE).astype(np.int32)
+        drawn = draw_given(self.flow, np.tile(asked, (_BLOCK, 1)), key=secret.key("given", block))
+        return given.put_into(self.coder.rows(drawn.codes, rng)), drawn.log_weights
+
+    def _log_codes(self, codes: Int32[np.ndarray, "rows columns"]) -> Float[np.ndarray, " rows"]:
+        found = np.empty(len(codes))
+        for first in range(0, len(codes), _CHUNK):
+            part = codes[first : first + _CHUNK]
+            padded = np.zeros((_CHUNK, codes.shape[1]), np.int32)
+            padded[: len(part)] = part
+            found[first : first + _CHUNK] = np.asarray(_log_prob(self.flow, jnp.asarray(padded)))[
+                : len(part)
+            ]
+        return found
+
+    def __repr__(self) -> str:
+        return f"FittedTableFlow(columns: {', '.join(self.columns)}; {self.guarantee})"
+
+
+def _warn_of_weights(
+    names: tuple[str, ...], num_rows: int, log_weights: Float[np.ndarray, " rows"]
+) -> None:
+    warnings.warn(
+        f"the given cells ({', '.join(names)}) do not come first in the order of the flow, so rows "
+        f"are resampled by weight: {num_rows:,} of {len(log_weights):,} at a time, which say as much "
+        f"as {effective_size(log_weights):,.0f} rows of equal weight.",
+        stacklevel=4,
+    )
+
+
+@eqx.filter_jit
+def _draw(flow: CodeFlow, key: Array, num_rows: int) -> Array:
+    return jax.lax.map(flow.sample, jax.random.split(key, num_rows), batch_size=2048)
+
+
+@eqx.filter_jit
+def _log_prob(flow: CodeFlow, codes: Array) -> Array:
+    return jax.vmap(flow.log_prob)(codes)

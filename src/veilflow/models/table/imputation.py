@@ -1,0 +1,121 @@
+"""Gaps of a table filled by draws from a flow, given the cells that are there.
+
+For every row with gaps some rows are drawn with its own codes in place; one of them is chosen by
+weight. Whoever fills gaps of private rows gets private rows: nothing here is a release.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from veilflow._core.keys import Secret
+from veilflow.flows.code_flow import FREE, CodeFlow
+from veilflow.flows.codebook import span
+from veilflow.models.table.coder import Coder
+from veilflow.models.table.conditional import draw_given
+from veilflow.tabular.codec import EncodedRows, Vocabularies, encode, open_numbers, open_values
+from veilflow.tabular.columns import Numeric
+from veilflow.tabular.constraints import satisfied
+from veilflow.tabular.decoding import to_table
+from veilflow.tabular.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROWS = 1024
+"""Rows whose gaps are filled at once."""
+_PARTICLES = 32
+"""Rows drawn for each of them."""
+
+
+def filled_table(
+    source: Any,
+    *,
+    flow: CodeFlow,
+    coder: Coder,
+    schema: Schema,
+    vocabularies: Vocabularies,
+    extra: str,
+    secret: Secret,
+) -> "pa.Table":
+    """The table in `source` without gaps. What is there stays as it is."""
+    rows = encode(source, schema, vocabularies=vocabularies, extra=extra)
+    codes = coder.codes(rows)
+    gaps = np.zeros(codes.shape, bool)
+    for j, column in enumerate(coder.columns):
+        gaps[:, j] = column.nullable & (codes[:, j] == column.num_codes - 1)
+    found = rows.codes.copy(), rows.positions.astype(np.float64)
+    holes = np.flatnonzero(gaps.any(axis=1))
+    for block, first in enumerate(range(0, len(holes), _ROWS)):
+        part = holes[first : first + _ROWS]
+        new = _filled(rows.take(part), codes[part], gaps[part], flow, coder, schema, secret, block)
+        found[0][part], found[1][part] = new.codes, new.positions
+    return _with_own_cells(source, EncodedRows(*found), gaps, schema, vocabularies)
+
+
+def _filled(
+    rows: EncodedRows,
+    codes: np.ndarray,
+    gaps: np.ndarray,
+    flow: CodeFlow,
+    coder: Coder,
+    schema: Schema,
+    secret: Secret,
+    block: int,
+) -> EncodedRows:
+    """The rows with their gaps filled."""
+    asked = np.full((_ROWS, codes.shape[1]), FREE, np.int32)  # always as many: compiled once
+    asked[: len(codes)] = np.where(gaps, FREE, codes)
+    asked = np.repeat(asked, _PARTICLES, axis=0)
+    allowed = np.ones(flow.codebook.log_mass.shape, bool)
+    for j, column in enumerate(coder.columns):
+        if column.nullable:  # a gap is not filled by a gap
+            allowed[span(flow.codebook.slot_columns, j).stop - 1] = False
+    drawn = draw_given(flow, asked, allowed=allowed, key=secret.key("gaps", block))
+    rng = np.random.default_rng(secret.words("imputation", block, 1)[0])
+    each = np.repeat(np.arange(len(codes)), _PARTICLES)
+    new, own, free = coder.rows(drawn.codes[: len(each)], rng), rows.take(each), gaps[each]
+    new = EncodedRows(
+        np.where(free, new.codes, own.codes), np.where(free, new.positions, own.positions)
+    )
+    weights = drawn.log_weights[: len(each)]
+    if schema.constraints:
+        # where a row's own cells leave no way to fulfill them, it is filled as it comes
+        weights = np.where(satisfied(new, schema), weights, weights - 1e6)
+    weights = weights.reshape(-1, _PARTICLES)
+    best = np.argmax(weights + rng.gumbel(size=weights.shape), axis=1)
+    return new.take(np.arange(len(codes)) * _PARTICLES + best)
+
+
+def _with_own_cells(
+    source: Any,
+    rows: EncodedRows,
+    gaps: Bool[np.ndarray, "rows columns"],
+    schema: Schema,
+    vocabularies: Vocabularies,
+) -> "pa.Table":
+    """The table of `rows`, with words that were not discovered and reals as the source has them."""
+    import pyarrow as pa
+
+    codes, words = rows.codes.copy(), {name: list(v) for name, v in vocabularies.items()}
+    for name, (said, places) in open_values(source, schema).items() if vocabularies else ():
+        j, known = schema.names.index(name), len(words[name])
+        new = [word for word in said if word not in set(words[name])]
+        at = {word: known + i for i, word in enumerate(new)}
+        after = np.where(codes[:, j] >= known, codes[:, j] + len(new), codes[:, j])
+        own = np.array([*(at.get(word, -1) for word in said), -1])[places]
+        codes[:, j] = np.where(gaps[:, j] | (own < 0), after, own)
+        words[name] += new
+    table = to_table(EncodedRows(codes, rows.positions), schema, vocabularies=words)
+    reals = {
+        name: column
+        for name, column in schema.columns.items()
+        if isinstance(column, Numeric) and column.num_cells is None
+    }
+    for name, own in open_numbers(source, schema, tuple(reals)).items():
+        j, column = schema.names.index(name), reals[name]
+        drawn = table.column(j).to_numpy()
+        kept = np.where(gaps[:, j], drawn, np.clip(own, column.low, column.high))
+        table = table.set_column(j, table.schema.field(j), pa.array(kept))
+    return table

@@ -1,0 +1,205 @@
+"""What a fit of a table will do, from public facts alone, and what that costs.
+
+The rules were fitted on generated tables (`benchmarks/generated_tables.py`); no rule has seen a data
+set of the reproductions. docs/developer/planner.md has the reasons.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from veilflow._core import check
+from veilflow.models.marginals.plan import MarginalPlan
+from veilflow.privacy import calibration
+from veilflow.privacy.budget import Budget
+from veilflow.privacy.events import ApproximateDP, Event, Gaussian, NonPrivate, PureDP
+from veilflow.privacy.ledger import Ledger
+
+_COLUMNS_SHARE = 0.1
+"""Of the squared privacy parameter, what histograms of columns take."""
+_WARM_SHARE = 0.3
+"""Of the same, what the marginals of a warm start take."""
+_DISCOVERY_SHARE = 0.1
+"""Of the same, what the discovery of values and bounds takes, where there is any."""
+_DISCOVERY_DELTA = 0.2
+"""Of delta, what the discovery of values takes."""
+_COUNT_SHARE = 0.02
+"""Of epsilon, what a count of the records takes."""
+_ASSUMED_RATE = 0.02
+"""Sampling rate where the number of records is not declared."""
+_ASSUMED_RECORDS = 10_000
+_BATCH = (1024, 4096)
+
+WARM_STARTS = ("marginals", "none")
+
+_PRIVATE: dict[str, Any] = {
+    "hidden": (256,),
+    "most_bins": 32,
+    "num_waves": 12,
+    "steps": 2000,
+    "clip_norm": 1.0,
+    "learning_rate": 2e-3,
+    "weight_decay": 0.02,
+}
+_COLD_RATE = 4e-3
+"""Learning rate without a warm start: there is farther to go."""
+_OPEN: dict[str, Any] = {  # without noise finer bins and small steps pay
+    **_PRIVATE,
+    "most_bins": 64,
+    "num_waves": 24,
+    "steps": 6000,
+    "clip_norm": 1e3,
+    "learning_rate": 2e-3,
+    "weight_decay": 0.0,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRecipe:
+    """What a fit will do. Public numbers only."""
+
+    discovery_epsilon: float
+    """Price of each column that is discovered; 0 where none is."""
+    discovery_delta: float
+    columns_noise: float
+    """Noise multiplier of the histograms of columns; 0 only for a fit without privacy."""
+    warm_mu: float
+    """Gaussian privacy parameter of the marginals of a warm start; 0 for none."""
+    most_bins: int
+    num_waves: int
+    hidden: tuple[int, ...]
+    steps: int
+    sampling_rate: float
+    clip_norm: float
+    learning_rate: float
+    weight_decay: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The recipe as plain JSON values."""
+        return {**asdict(self), "hidden": list(self.hidden)}
+
+
+def plan_table(
+    *,
+    num_records: int | None,
+    num_open: int,
+    budget: Budget,
+    warm_start: str,
+    warm_share: float | None,
+    sampling_rate: float | None,
+    chosen: dict[str, Any],
+) -> TableRecipe:
+    """The recipe for a fit.
+
+    Args:
+        num_records: If declared.
+        num_open: Columns whose values or bounds are to be discovered.
+        budget: Of the whole fit.
+        warm_start: One of `WARM_STARTS`.
+        warm_share: Part of the squared privacy parameter for it, if the user gave it.
+        sampling_rate: If the user gave one, or a batch size to make it from.
+        chosen: Other settings the user gave; None stands for no choice.
+    """
+    check.one_of(WARM_STARTS, warm_start=warm_start)
+    records = _ASSUMED_RECORDS if num_records is None else num_records
+    settings = dict(_PRIVATE if budget.private else _OPEN)
+    warm = warm_start == "marginals" and budget.private
+    if budget.private and not warm:
+        settings["learning_rate"] = _COLD_RATE
+    settings.update({name: value for name, value in chosen.items() if value is not None})
+    if sampling_rate is None:
+        least = min(_BATCH[0], max(64, records // 4))
+        batch = max(least, min(_BATCH[1], records / 16))
+        sampling_rate = _ASSUMED_RATE if num_records is None else min(1.0, batch / num_records)
+    if not budget.private:
+        return TableRecipe(
+            discovery_epsilon=0.0,
+            discovery_delta=0.0,
+            columns_noise=0.0,
+            warm_mu=0.0,
+            sampling_rate=sampling_rate,
+            **settings,
+        )
+    mu = calibration.gaussian_mu(budget)
+    share = (_WARM_SHARE if warm_share is None else warm_share) if warm else 0.0
+    # a pure release of epsilon costs about what a Gaussian one of mu = epsilon does
+    each = mu * math.sqrt(_DISCOVERY_SHARE / num_open) if num_open else 0.0
+    return TableRecipe(
+        discovery_epsilon=each,
+        discovery_delta=_DISCOVERY_DELTA * budget.delta / num_open if num_open else 0.0,
+        columns_noise=1 / (mu * math.sqrt(_COLUMNS_SHARE)),
+        warm_mu=mu * math.sqrt(share),
+        sampling_rate=sampling_rate,
+        **settings,
+    )
+
+
+@dataclass(frozen=True)
+class TablePrices:
+    """What a fit will pay."""
+
+    ledger: Ledger
+    """All but the training."""
+    noise_multiplier: float
+    """Of the training."""
+
+    def training(self, recipe: TableRecipe, budget: Budget) -> Event:
+        """What the training costs."""
+        if not budget.private:
+            return NonPrivate()
+        return calibration.training_event(recipe.sampling_rate, self.noise_multiplier, recipe.steps)
+
+
+def settle_table(
+    recipe: TableRecipe,
+    budget: Budget,
+    *,
+    num_columns: int,
+    label: int | None,
+    open_lists: tuple[str, ...],
+    open_bounds: tuple[str, ...],
+    count: bool,
+) -> TablePrices:
+    """The prices of a fit by `recipe` that together spend the budget.
+
+    Args:
+        recipe: Of the fit.
+        budget: Of the fit.
+        num_columns: Of the table.
+        label: The place of the label, if there is one.
+        open_lists: Columns whose values are discovered.
+        open_bounds: Columns whose bounds are discovered.
+        count: Whether the number of records is paid for.
+
+    Raises:
+        BudgetError: Nothing is left for the training.
+    """
+    ledger = Ledger()
+    if count:
+        paid: Event = PureDP(_COUNT_SHARE * budget.epsilon) if budget.private else NonPrivate()
+        ledger = ledger.spend(paid, purpose="number of records")
+    for name in open_lists:
+        event: Event = NonPrivate()
+        if budget.private:
+            event = ApproximateDP(recipe.discovery_epsilon, recipe.discovery_delta)
+        ledger = ledger.spend(event, purpose=f"values of {name}"[:80])
+    for name in open_bounds:
+        event = PureDP(recipe.discovery_epsilon) if budget.private else NonPrivate()
+        ledger = ledger.spend(event, purpose=f"bounds of {name}"[:80])
+    columns: Event = Gaussian(recipe.columns_noise) if budget.private else NonPrivate()
+    ledger = ledger.spend(columns, purpose="histograms of columns")
+    if recipe.warm_mu:
+        # how many choices there are depends on the number of columns alone, not on their codes
+        plan = MarginalPlan.of((2,) * num_columns, mu=recipe.warm_mu, label=label)
+        ledger = ledger.spend(plan.event, purpose="marginals")
+    noise = 0.0
+    if budget.private and recipe.steps:
+        noise = calibration.noise_multiplier(
+            budget, sampling_rate=recipe.sampling_rate, steps=recipe.steps, ledger=ledger
+        )
+    return TablePrices(ledger, noise)
+
+
+def count_epsilon(budget: Budget) -> float:
+    """The price of a count of the records."""
+    return _COUNT_SHARE * budget.epsilon
