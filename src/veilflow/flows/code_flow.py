@@ -121,7 +121,7 @@ class CodeFlow(eqx.Module):
             allowed: Slots of the codebook that may be drawn; None for all.
         """
         book = self.codebook
-        features = jnp.zeros(len(head.out_degrees))
+        features = jnp.zeros(len(book.feature_columns))
         units = [jnp.zeros(len(layer.out_degrees)) for layer in self.layers[:-1]]
         weights = [layer.weight * layer.mask for layer in self.layers]
         biases = [jnp.zeros(len(m.out_degrees)) if m.bias is None else m.bias for m in self.layers]
