@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from veilflow.models.fitted_density import FittedDensityFlow as FittedDensityFlow
     from veilflow.models.fitted_mixture import FittedMixtureDensity as FittedMixtureDensity
     from veilflow.models.mixture import MixtureDensity as MixtureDensity
+    from veilflow.models.registry import load as load
+    from veilflow.models.table.architecture import hflow as hflow
     from veilflow.models.table.fitted_table import FittedTableFlow as FittedTableFlow
     from veilflow.models.table.table_flow import TableFlow as TableFlow
-    from veilflow.models.registry import load as load
     from veilflow.privacy.budget import Budget as Budget
     from veilflow.privacy.guarantees import Guarantee as Guarantee
     from veilflow.privacy.ledger import Ledger as Ledger
@@ -67,6 +68,7 @@ _HOMES = {
     "Schema": "veilflow.tabular.schema",
     "TableFlow": "veilflow.models.table.table_flow",
     "datasets": "veilflow.datasets",
+    "hflow": "veilflow.models.table.architecture",
     "load": "veilflow.models.registry",
     "maf": "veilflow.models.architecture",
     "nsf": "veilflow.models.architecture",
@@ -97,6 +99,7 @@ __all__ = [
     "Schema",
     "TableFlow",
     "datasets",
+    "hflow",
     "load",
     "maf",
     "nsf",

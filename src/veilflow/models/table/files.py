@@ -2,35 +2,27 @@
 
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from veilflow._core import check
-from veilflow.flows.code_flow import CodeFlow
-from veilflow.flows.codebook import Codebook
 from veilflow.models.table.bins import Bins
 from veilflow.models.table.cells import cells_of
+from veilflow.models.table.code_density import CodeDensity
 from veilflow.models.table.coder import CodedColumn, Coder
+from veilflow.models.table.density import AbstractTableDensity
+from veilflow.models.table.hflow_density import HFlowDensity
 from veilflow.tabular.codec import Vocabularies
 from veilflow.tabular.columns import Ordinal
 from veilflow.tabular.facts import OTHER
 from veilflow.tabular.schema import Schema
 
-OWN = ("order", "hidden", "num_waves")
-"""Settings that belong to the file rather than to the fit."""
+_KINDS: dict[str, type[AbstractTableDensity]] = {
+    density.kind: density for density in (CodeDensity, HFlowDensity)
+}
 
-_MOST_UNITS = 2**16
 
-
-def settings_of(flow: CodeFlow, coder: Coder) -> dict[str, Any]:
+def settings_of(density: AbstractTableDensity) -> dict[str, Any]:
     """What the arrays do not say."""
-    return {
-        "order": list(flow.order),
-        "hidden": [len(layer.out_degrees) for layer in flow.layers[:-1]],
-        "num_waves": flow.codebook.most_waves,
-    }
+    return {"kind": density.kind, "settings": density.settings()}
 
 
 def schema_of(schema: Schema, vocabularies: Vocabularies) -> dict[str, Any]:
@@ -41,13 +33,10 @@ def schema_of(schema: Schema, vocabularies: Vocabularies) -> dict[str, Any]:
     }
 
 
-def arrays_of(flow: CodeFlow, coder: Coder) -> dict[str, np.ndarray]:
-    """The numbers."""
-    arrays = {"log_mass": np.asarray(flow.codebook.log_mass)}
-    for i, layer in enumerate(flow.layers):
-        arrays[f"weight{i}"] = np.asarray(layer.weight)
-        arrays[f"bias{i}"] = np.asarray(layer.bias)
-    for j, column in enumerate(coder.columns):
+def arrays_of(density: AbstractTableDensity) -> dict[str, np.ndarray]:
+    """The numbers of the flow and of the coder."""
+    arrays = density.arrays()
+    for j, column in enumerate(density.coder.columns):
         arrays[f"mass{j}"] = np.asarray(column.mass, np.float64)
         if column.bins is not None:
             arrays[f"starts{j}"] = np.asarray(column.bins.starts, np.int64)
@@ -91,49 +80,13 @@ def read_coder(arrays: dict[str, np.ndarray], schema: Schema, vocabularies: Voca
     return Coder(tuple(columns))
 
 
-def read_flow(settings: dict[str, Any], arrays: dict[str, np.ndarray], coder: Coder) -> CodeFlow:
-    """The flow in a file. Layers must be of the shapes that the columns ask for."""
-    hidden, order = tuple(settings["hidden"]), tuple(settings["order"])
-    for size in hidden:
-        check.count(hidden=size)
-    for place in order:
-        check.count(order=place, at_least=0)
-    check.count(num_waves=settings["num_waves"])
-    if sum(hidden) > _MOST_UNITS or f"weight{len(hidden)}" not in arrays:
-        raise ValueError("the network is not one that is fitted here.")
-    book = codebook_of(coder, num_waves=settings["num_waves"])
-    skeleton = eqx.filter_eval_shape(
-        lambda: CodeFlow.create(book, key=jax.random.key(0), order=order, hidden=hidden)
-    )
-    layers = []
-    for i, layer in enumerate(skeleton.layers):
-        weight, bias = arrays[f"weight{i}"], arrays[f"bias{i}"]
-        if weight.shape != layer.weight.shape or bias.shape != layer.bias.shape:
-            raise ValueError("arrays do not have the shapes the settings ask for.")
-        _finite(weight)
-        _finite(bias)
-        layers.append(
-            eqx.tree_at(
-                lambda one: (one.weight, one.bias), layer, (jnp.asarray(weight), jnp.asarray(bias))
-            )
-        )
-    log_mass = arrays["log_mass"]
-    _finite(log_mass)
-    if log_mass.shape != book.log_mass.shape:
-        raise ValueError("arrays do not have the shapes the settings ask for.")
-    book = eqx.tree_at(lambda one: one.log_mass, book, jnp.asarray(log_mass, jnp.float32))
-    return CodeFlow(book, tuple(layers), skeleton.order)
-
-
-def codebook_of(coder: Coder, *, num_waves: int) -> Codebook:
-    """The codebook of a coder: shares of codes, and features of ordered ones."""
-    columns = coder.columns
-    return Codebook.create(
-        [column.mass for column in columns],
-        ordered=[column.ordered for column in columns],
-        gaps=[column.ordered and column.nullable for column in columns],
-        num_waves=num_waves,
-    )
+def read_density(
+    data: dict[str, Any], arrays: dict[str, np.ndarray], coder: Coder
+) -> AbstractTableDensity:
+    """What `settings_of` and `arrays_of` wrote."""
+    if set(data) != {"kind", "settings"} or data["kind"] not in _KINDS:
+        raise ValueError(f"a density has settings and a kind of {', '.join(_KINDS)}.")
+    return _KINDS[data["kind"]].read(data["settings"], arrays, coder)
 
 
 def _shares(mass: np.ndarray) -> np.ndarray:
@@ -142,8 +95,3 @@ def _shares(mass: np.ndarray) -> np.ndarray:
     if not abs(mass.sum() - 1) <= 1e-6:
         raise ValueError("shares must sum to 1.")
     return mass
-
-
-def _finite(array: np.ndarray) -> None:
-    if array.dtype != np.float32 or not np.isfinite(array).all():
-        raise ValueError("arrays must hold finite numbers in single precision.")

@@ -6,17 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int32
+from jaxtyping import Float
 
 from veilflow._core import check
 from veilflow._core.keys import Secret
 from veilflow.flows.code_flow import FREE, CodeFlow
 from veilflow.models import artifact as artifacts
 from veilflow.models.table import files
+from veilflow.models.table.code_density import CodeDensity
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.conditional import (
     Given,
@@ -25,6 +23,7 @@ from veilflow.models.table.conditional import (
     is_exact,
     resampled,
 )
+from veilflow.models.table.density import AbstractTableDensity
 from veilflow.models.table.imputation import filled_table
 from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.ledger import Ledger
@@ -35,7 +34,6 @@ from veilflow.tabular.schema import Schema
 
 _BLOCK = 16_384
 """Rows drawn by one call; a power of two."""
-_CHUNK = 4096
 _CANDIDATES = 8
 """Rows drawn for each row that is kept, where given cells do not come first."""
 _TRIES = 20
@@ -47,8 +45,7 @@ class FittedTableFlow:
     """A private density over rows of a schema. May be published.
 
     Attributes:
-        flow: The density of rows of codes.
-        coder: From cells to codes and back.
+        density: The flow, and the coder between it and rows.
         schema: Declared, with what was discovered.
         vocabularies: Discovered values of open columns.
         ledger: Every release that went into the model.
@@ -56,13 +53,22 @@ class FittedTableFlow:
         settings: Public settings and released facts of the fit.
     """
 
-    flow: CodeFlow = field(repr=False)
-    coder: Coder = field(repr=False)
+    density: AbstractTableDensity = field(repr=False)
     schema: Schema
     vocabularies: Vocabularies
     ledger: Ledger
     guarantee: Guarantee
     settings: dict[str, Any]
+
+    @property
+    def flow(self) -> Any:
+        """The trained flow: of codes, or the paper's."""
+        return self.density.flow
+
+    @property
+    def coder(self) -> Coder:
+        """From cells to codes and back."""
+        return self.density.coder
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -81,7 +87,7 @@ class FittedTableFlow:
 
         With `given` cells rows are exact draws where their columns come first in the order of the
         flow (`order`). Elsewhere more rows are drawn and resampled by weight; a warning states how
-        many rows of equal weight say as much.
+        many rows of equal weight say as much. Only the flow of codes takes given cells.
 
         Args:
             num_rows: How many.
@@ -91,7 +97,8 @@ class FittedTableFlow:
             like: "pandas", "polars", "pyarrow", or a frame whose library and order to take.
 
         Raises:
-            ValueError: If no row fulfills what is given and the constraints of the schema.
+            ValueError: If no row fulfills what is given and the constraints of the schema, or cells
+                are given to another flow than that of codes.
         """
         check.count(num_rows=num_rows, at_least=0)
         blocks = self._blocks(num_rows, Secret.from_seed(seed), given)
@@ -134,14 +141,15 @@ class FittedTableFlow:
         Listed, whole and gridded values count with their probability, and so do missing cells, zero
         and the two bounds of real numbers; other real numbers with a density in units of the data.
         Rows that break a constraint count like any other. The result for private rows is as private
-        as the rows are.
+        as the rows are. The flow of codes gives exact numbers; the paper's flow (`vf.hflow`) gives
+        an estimate by draws of noise, the same each time, that is a lower bound in expectation.
 
         Args:
             rows: A frame or a file with the columns of the schema.
             extra: What to do about other columns: "error", or "ignore" them.
         """
         encoded = encode(rows, self.schema, vocabularies=self.vocabularies, extra=extra)
-        return self._log_codes(self.coder.codes(encoded)) + self.coder.log_within(encoded)
+        return self.density.log_prob(encoded)
 
     def impute(
         self, rows: Any, *, seed: int | None = None, like: Any = None, extra: str = "error"
@@ -150,7 +158,8 @@ class FittedTableFlow:
 
         A draw, not a best guess: filled rows spread as rows of the model do. What is there is kept,
         in the types of the schema; numbers out of range are moved into it. Constraints hold in
-        filled rows wherever some draw fulfills them. The result is as private as the rows are.
+        filled rows wherever some draw fulfills them. The result is as private as the rows are. Only
+        the flow of codes can do it.
 
         Args:
             rows: A frame or a file with the columns of the schema.
@@ -163,7 +172,7 @@ class FittedTableFlow:
         """
         table = filled_table(
             rows,
-            flow=self.flow,
+            flow=self._code_flow("impute"),
             coder=self.coder,
             schema=self.schema,
             vocabularies=self.vocabularies,
@@ -174,8 +183,8 @@ class FittedTableFlow:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Columns in the order in which the flow draws them."""
-        return tuple(self.schema.names[j] for j in self.flow.order)
+        """Columns in the order in which the flow of codes draws them."""
+        return tuple(self.schema.names[j] for j in self._code_flow("order").order)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one `*.veil` file, all or nothing."""
@@ -185,11 +194,11 @@ class FittedTableFlow:
         """The model as plain data."""
         return artifacts.Artifact(
             model="TableFlow",
-            manifest={**self.settings, **files.settings_of(self.flow, self.coder)},
+            manifest={**self.settings, "density": files.settings_of(self.density)},
             ledger=self.ledger,
             guarantee=self.guarantee,
             schema=files.schema_of(self.schema, self.vocabularies),
-            arrays=files.arrays_of(self.flow, self.coder),
+            arrays=files.arrays_of(self.density),
         )
 
     @classmethod
@@ -197,15 +206,14 @@ class FittedTableFlow:
         """The model that `to_artifact` described."""
         schema, vocabularies = files.read_schema(artifact.schema)
         coder = files.read_coder(artifact.arrays, schema, vocabularies)
-        flow = files.read_flow(artifact.manifest, artifact.arrays, coder)
+        density = files.read_density(artifact.manifest["density"], artifact.arrays, coder)
         return cls(
-            flow=flow,
-            coder=coder,
+            density=density,
             schema=schema,
             vocabularies=vocabularies,
             ledger=artifact.ledger,
             guarantee=artifact.guarantee,
-            settings={k: v for k, v in artifact.manifest.items() if k not in files.OWN},
+            settings={k: v for k, v in artifact.manifest.items() if k != "density"},
         )
 
     def _no_rows(self) -> EncodedRows:
@@ -217,7 +225,7 @@ class FittedTableFlow:
     ) -> Iterator[EncodedRows]:
         """Rows that fulfill the constraints, a block at a time."""
         given = Given.of(cells, self.schema, self.vocabularies) if cells else None
-        exact = given is None or is_exact(self.flow, given.fixed)
+        exact = given is None or is_exact(self._code_flow("given"), given.fixed)
         left, block, without = num_rows, 0, 0
         while left:
             rng = np.random.default_rng(secret.words("cells", block, 1)[0])
@@ -245,22 +253,23 @@ class FittedTableFlow:
     ) -> tuple[EncodedRows, Float[np.ndarray, " rows"]]:
         """A block of rows and the logarithms of their weights."""
         if given is None:
-            codes = np.asarray(_draw(self.flow, secret.key("rows", block), _BLOCK))
-            return self.coder.rows(codes, rng), np.zeros(_BLOCK)
+            return self.density.draw(_BLOCK, secret.key("rows", block), rng), np.zeros(_BLOCK)
         asked = np.where(given.fixed, self.coder.codes(given.row)[0], FREE).astype(np.int32)
-        drawn = draw_given(self.flow, np.tile(asked, (_BLOCK, 1)), key=secret.key("given", block))
+        drawn = draw_given(
+            self._code_flow("given"),
+            np.tile(asked, (_BLOCK, 1)),
+            key=secret.key("given", block),
+        )
         return given.put_into(self.coder.rows(drawn.codes, rng)), drawn.log_weights
 
-    def _log_codes(self, codes: Int32[np.ndarray, "rows columns"]) -> Float[np.ndarray, " rows"]:
-        found = np.empty(len(codes))
-        for first in range(0, len(codes), _CHUNK):
-            part = codes[first : first + _CHUNK]
-            padded = np.zeros((_CHUNK, codes.shape[1]), np.int32)
-            padded[: len(part)] = part
-            found[first : first + _CHUNK] = np.asarray(_log_prob(self.flow, jnp.asarray(padded)))[
-                : len(part)
-            ]
-        return found
+    def _code_flow(self, asked: str) -> CodeFlow:
+        """The flow of codes, for what no other flow can do."""
+        if not isinstance(self.density, CodeDensity):
+            raise ValueError(
+                f"{asked}: only the flow of codes can do this, and this model has the flow "
+                f"{self.density.kind!r}. Fit a TableFlow without flow= for it."
+            )
+        return self.density.flow
 
     def __repr__(self) -> str:
         return f"FittedTableFlow(columns: {', '.join(self.columns)}; {self.guarantee})"
@@ -275,13 +284,3 @@ def _warn_of_weights(
         f"as {effective_size(log_weights):,.0f} rows of equal weight.",
         stacklevel=4,
     )
-
-
-@eqx.filter_jit
-def _draw(flow: CodeFlow, key: Array, num_rows: int) -> Array:
-    return jax.lax.map(flow.sample, jax.random.split(key, num_rows), batch_size=2048)
-
-
-@eqx.filter_jit
-def _log_prob(flow: CodeFlow, codes: Array) -> Array:
-    return jax.vmap(flow.log_prob)(codes)

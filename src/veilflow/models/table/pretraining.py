@@ -5,41 +5,63 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
-from jaxtyping import Array, Int32, Key
+from jaxtyping import Array, Key, PyTree
 
-from veilflow.flows.code_flow import CodeFlow
+from veilflow.models.table.density import Loss
 from veilflow.nn.frozen import trainable_part
 
 
 def pretrain(
-    flow: CodeFlow,
-    codes: Int32[np.ndarray, "rows columns"],
+    flow: Any,
+    records: PyTree,
     *,
+    loss: Loss,
     steps: int,
     batch_size: int,
     learning_rate: float,
     key: Key[Array, ""],
-) -> CodeFlow:
-    """`flow` moved towards the density of released rows by Adam with cosine decay."""
-    return _run(flow, jnp.asarray(codes), key, steps, batch_size, learning_rate)
+) -> Any:
+    """`flow` moved towards the density of released rows by Adam with cosine decay.
+
+    Args:
+        flow: Where to start.
+        records: Of released rows; arrays with the row as first axis.
+        loss: Of one record. What it has beside, in public terms, must be constant.
+        steps: How many.
+        batch_size: Rows in each.
+        learning_rate: At the start.
+        key: Spent here.
+    """
+    records = jax.tree.map(jnp.asarray, records)
+    return _run(flow, records, key, loss, steps, batch_size, learning_rate)
 
 
 @eqx.filter_jit
 def _run(
-    flow: CodeFlow, codes: Array, key: Array, steps: int, batch_size: int, learning_rate: float
-) -> CodeFlow:
+    flow: Any,
+    records: PyTree,
+    key: Array,
+    loss: Loss,
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+) -> Any:
     trainable, fixed = trainable_part(flow)
     optimizer = optax.adam(optax.cosine_decay_schedule(learning_rate, steps))
+    num_rows = len(jax.tree.leaves(records)[0])
 
-    def loss(trainable: Any, batch: Array) -> Array:
-        return -jnp.mean(jax.vmap(eqx.combine(trainable, fixed).log_prob)(batch))
+    def mean_loss(trainable: Any, batch: PyTree, keys: Array) -> Array:
+        each = jax.vmap(lambda row, key: loss(eqx.combine(trainable, fixed), row, key))
+        return jnp.mean(each(batch, keys))
 
     def step(carry: tuple[Any, Any], key: Array) -> tuple[tuple[Any, Any], None]:
         trainable, state = carry
-        batch = codes[jax.random.randint(key, (batch_size,), 0, len(codes))]
-        updates, state = optimizer.update(jax.grad(loss)(trainable, batch), state, trainable)
+        keys = jax.random.split(jax.random.fold_in(key, 1), batch_size)
+        rows = jax.random.randint(key, (batch_size,), 0, num_rows)
+        batch = jax.tree.map(lambda x: x[rows], records)
+        gradient = jax.grad(mean_loss)(trainable, batch, keys)
+        updates, state = optimizer.update(gradient, state, trainable)
         return (optax.apply_updates(trainable, updates), state), None
 
     start = (trainable, optimizer.init(trainable))

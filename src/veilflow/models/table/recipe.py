@@ -10,6 +10,7 @@ from typing import Any
 
 from veilflow._core import check
 from veilflow.models.marginals.plan import MarginalPlan
+from veilflow.models.table.architecture import HFlowArchitecture
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.events import ApproximateDP, Event, Gaussian, NonPrivate, PureDP
@@ -40,6 +41,9 @@ _PRIVATE: dict[str, Any] = {
     "clip_norm": 1.0,
     "learning_rate": 2e-3,
     "weight_decay": 0.02,
+    "clipping": "flat",
+    "sparsity": 0.5,
+    "optimizer": "adam",
 }
 _COLD_RATE = 4e-3
 """Learning rate without a warm start: there is farther to go."""
@@ -51,6 +55,11 @@ _OPEN: dict[str, Any] = {  # without noise finer bins and small steps pay
     "clip_norm": 1e3,
     "learning_rate": 2e-3,
     "weight_decay": 0.0,
+}
+_HFLOW: dict[str, Any] = {  # where the paper's flow differs; AdaBelief and its rate are the paper's
+    "num_waves": 0,
+    "learning_rate": 1e-3,
+    "optimizer": "adabelief",
 }
 
 
@@ -67,12 +76,17 @@ class TableRecipe:
     """Gaussian privacy parameter of the marginals of a warm start; 0 for none."""
     most_bins: int
     num_waves: int
+    """Features of a number in the flow of codes; 0 for another flow."""
     hidden: tuple[int, ...]
     steps: int
     sampling_rate: float
     clip_norm: float
     learning_rate: float
     weight_decay: float
+    clipping: str
+    sparsity: float
+    """Of clipping "sparsified"; others do not look at it."""
+    optimizer: str
 
     def to_json(self) -> dict[str, Any]:
         """The recipe as plain JSON values."""
@@ -87,6 +101,7 @@ def plan_table(
     warm_start: str,
     warm_share: float | None,
     sampling_rate: float | None,
+    flow: HFlowArchitecture | None,
     chosen: dict[str, Any],
 ) -> TableRecipe:
     """The recipe for a fit.
@@ -98,6 +113,7 @@ def plan_table(
         warm_start: One of `WARM_STARTS`.
         warm_share: Part of the squared privacy parameter for it, if the user gave it.
         sampling_rate: If the user gave one, or a batch size to make it from.
+        flow: The paper's flow, or None for the flow of codes.
         chosen: Other settings the user gave; None stands for no choice.
     """
     check.one_of(WARM_STARTS, warm_start=warm_start)
@@ -106,6 +122,8 @@ def plan_table(
     warm = warm_start == "marginals" and budget.private
     if budget.private and not warm:
         settings["learning_rate"] = _COLD_RATE
+    if flow is not None:
+        settings.update(_HFLOW, hidden=flow.hidden)
     settings.update({name: value for name, value in chosen.items() if value is not None})
     if sampling_rate is None:
         least = min(_BATCH[0], max(64, records // 4))

@@ -10,24 +10,20 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from jaxtyping import Array, Int, Key
-
 from veilflow._core import check
 from veilflow._core.errors import PrivacyError
 from veilflow._core.keys import Secret
-from veilflow.engine import Flat, Optimizer, TrainingPlan, counting_bar, progress_bar, train
-from veilflow.flows.code_flow import CodeFlow
+from veilflow.engine import Optimizer, TrainingPlan, progress_bar, train
 from veilflow.models.assumptions import assuming
-from veilflow.models.marginals import MarginalPlan, private_marginal_model
 from veilflow.models.settings import check_budget, make_whole, warn_before
-from veilflow.models.table.balance import balanced
+from veilflow.models.table.architecture import HFlowArchitecture
+from veilflow.models.table.code_density import CodeDensity
 from veilflow.models.table.coder import Coder
+from veilflow.models.table.density import AbstractTableDensity
 from veilflow.models.table.discovery import discover, open_columns
-from veilflow.models.table.files import codebook_of
 from veilflow.models.table.fitted_table import FittedTableFlow
+from veilflow.models.table.hflow_density import HFlowDensity
 from veilflow.models.table.histograms import private_coder
-from veilflow.models.table.pretraining import pretrain
 from veilflow.models.table.recipe import (
     WARM_STARTS,
     TablePrices,
@@ -36,17 +32,14 @@ from veilflow.models.table.recipe import (
     plan_table,
     settle_table,
 )
+from veilflow.models.table.training import CLIPPINGS, clipping_of, training_plan
+from veilflow.models.table.warm_start import rows_of_marginals, trained_on
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import count_records
 from veilflow.tabular.codec import EncodedRows, encode
 from veilflow.tabular.schema import Schema
-
-_WARM_ROWS = 2**19
-"""Rows of the marginal model that a warm start trains on."""
-_WARM_STEPS, _WARM_BATCH, _WARM_RATE = 4000, 1024, 4e-3
-_BALANCE_ROWS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +62,19 @@ class TableFlow:
         warm_share: What a warm start takes of the squared privacy parameter.
         pay_for_discovery: Fit a schema with unconfirmed facts: they are forgotten, and discovered
             for a share of the budget.
-        hidden: Sizes of the hidden layers.
+        flow: `vf.hflow()` for the flow of the paper; None for the flow of codes, which is exact,
+            fills gaps and takes given cells.
+        hidden: Sizes of the hidden layers of the flow of codes.
         most_bins: About how many bins a number is cut into.
         steps: Noisy steps; 0 where the start shall be all.
         batch_size: Expected records in a step, where `num_records` is declared.
         sampling_rate: Instead of `batch_size`: the probability that a record enters a step.
         clip_norm: Bound on one record's gradient.
-        learning_rate: Of Adam, with cosine decay.
+        clipping: How gradients are held to it: "flat", "per-layer", "per-unit" or "sparsified".
+        sparsity: Of "sparsified": the part of a layer's entries that are below the threshold.
+        optimizer: "adam", "adabelief", "rmsprop" or "sgd"; None for Adam, or for AdaBelief with the
+            flow of the paper.
+        learning_rate: Of the optimizer, with cosine decay.
         weight_decay: Pull of the weights to zero.
         ema_decay: Decay of the parameter average that is returned.
         seed: For repeatable research. The guarantee then says that the seed was chosen. Counts,
@@ -94,12 +93,16 @@ class TableFlow:
     warm_start: str = "marginals"
     warm_share: float | None = None
     pay_for_discovery: bool = False
+    flow: HFlowArchitecture | None = None
     hidden: tuple[int, ...] | None = None
     most_bins: int | None = None
     steps: int | None = None
     batch_size: int | None = None
     sampling_rate: float | None = None
     clip_norm: float | None = None
+    clipping: str = "flat"
+    sparsity: float = 0.5
+    optimizer: str | None = None
     learning_rate: float | None = None
     weight_decay: float | None = None
     ema_decay: float | None = 0.99
@@ -135,11 +138,30 @@ class TableFlow:
             check.nonnegative(weight_decay=self.weight_decay)
         if self.ema_decay is not None:
             check.fraction(ema_decay=self.ema_decay)
+        check.one_of(CLIPPINGS, clipping=self.clipping)
+        clipping_of("sparsified", 1.0, sparsity=self.sparsity)
+        if self.optimizer is not None:
+            Optimizer(name=self.optimizer)
+        self._check_flow()
         if self.hidden is not None:
             for size in self.hidden:
                 check.count(hidden=size)
             object.__setattr__(self, "hidden", tuple(int(size) for size in self.hidden))
         Secret.from_seed(self.seed)
+
+    def _check_flow(self) -> None:
+        if self.flow is None:
+            return
+        if not isinstance(self.flow, HFlowArchitecture):
+            raise TypeError(
+                f"flow must be made by vf.hflow, or None for the flow of codes, got "
+                f"{type(self.flow).__name__}."
+            )
+        if self.hidden is not None:
+            raise ValueError("hidden is for the flow of codes. Write flow=vf.hflow(hidden=...).")
+        columns = self.schema.columns.values()
+        # a number that may be missing is two variables
+        self.flow.check_fits(sum(1 + (c.has_position and c.nullable) for c in columns))
 
     def fit(
         self,
@@ -187,9 +209,8 @@ class TableFlow:
             num_records=num_records,
             secret=secret,
         ).value
-        codes = sensitive.map(coder.codes)
         label = None if schema.label is None else schema.names.index(schema.label)
-        coder, flow = self._started(recipe, coder, codes, label, num_records, secret, progress)
+        density = self._started(recipe, coder, sensitive, label, num_records, secret, progress)
         ledger = prices.ledger
         plan = None
         if recipe.steps:
@@ -201,15 +222,22 @@ class TableFlow:
                 total_epsilon=self.budget.epsilon,
                 show=progress,
             ) as monitor:
-                flow = train(plan, _loss, flow, codes, secret=secret, monitor=monitor).value
+                released = train(
+                    plan,
+                    density.loss,
+                    density.flow,
+                    sensitive.map(density.records),
+                    public_loss_fn=density.public_loss,
+                    secret=secret,
+                    monitor=monitor,
+                )
+            density = density.with_flow(released.value)
             ledger = ledger.spend(plan.event, purpose="training")
         if self.budget.private:
-            masses = [column.mass for column in coder.columns]
-            flow = balanced(flow, masses, num_rows=_BALANCE_ROWS, key=secret.key("balance"))
+            density = density.adjusted(secret.key("balance"))
         ledger = self._assuming(ledger, seeded=secret.chosen)
         model = FittedTableFlow(
-            flow=flow,
-            coder=coder,
+            density=density,
             schema=schema,
             vocabularies=vocabularies,
             ledger=ledger,
@@ -239,6 +267,7 @@ class TableFlow:
             warm_start=self.warm_start,
             warm_share=self.warm_share,
             sampling_rate=rate,
+            flow=self.flow,
             chosen={
                 name: getattr(self, name)
                 for name in (
@@ -246,6 +275,9 @@ class TableFlow:
                     "most_bins",
                     "steps",
                     "clip_norm",
+                    "clipping",
+                    "sparsity",
+                    "optimizer",
                     "learning_rate",
                     "weight_decay",
                 )
@@ -306,58 +338,41 @@ class TableFlow:
         self,
         recipe: TableRecipe,
         coder: Coder,
-        codes: Sensitive[Any],
+        rows: Sensitive[EncodedRows],
         label: int | None,
         num_records: int,
         secret: Secret,
         progress: bool,
-    ) -> tuple[Coder, CodeFlow]:
-        """The flow before private training, and the coder with the best shares there are."""
-        drawn = None
-        if recipe.warm_mu:
-            plan = MarginalPlan.of(
-                [column.num_codes for column in coder.columns],
-                mu=recipe.warm_mu,
-                ordered=[column.ordered for column in coder.columns],
-                label=label,
-                num_records=num_records,
-            )
-            with counting_bar("marginals", len(plan.rounds), show=progress) as monitor:
-                marginals = private_marginal_model(
-                    codes, plan=plan, secret=secret, monitor=monitor
-                ).value
-            drawn = marginals.sample(_WARM_ROWS, secret.key("warm rows"))
-            coder = coder.with_masses([marginals.marginal((j,)) for j in range(len(coder.columns))])
-        dim = len(coder.columns)
-        # the label last: its shares given all other columns are what records say most about
-        order = [j for j in range(dim) if j != label] + ([] if label is None else [label])
-        flow = CodeFlow.create(
-            codebook_of(coder, num_waves=recipe.num_waves),
-            key=secret.key("weights"),
-            order=order,
-            hidden=recipe.hidden,
+    ) -> AbstractTableDensity:
+        """The density before private training, on the best shares of columns there are."""
+        if not recipe.warm_mu:
+            return self._fresh(recipe, coder, label, secret)
+        coder, drawn = rows_of_marginals(
+            rows.map(coder.codes),
+            coder,
+            mu=recipe.warm_mu,
+            label=label,
+            num_records=num_records,
+            secret=secret,
+            progress=progress,
         )
-        if drawn is not None:
-            flow = pretrain(
-                flow,
-                drawn.astype(np.int32),
-                steps=_WARM_STEPS,
-                batch_size=_WARM_BATCH,
-                learning_rate=_WARM_RATE,
-                key=secret.key("warm start"),
-            )
-        return coder, flow
+        return trained_on(self._fresh(recipe, coder, label, secret), drawn, secret)
+
+    def _fresh(
+        self, recipe: TableRecipe, coder: Coder, label: int | None, secret: Secret
+    ) -> AbstractTableDensity:
+        key = secret.key("weights")
+        if self.flow is not None:
+            return HFlowDensity.create(coder, architecture=self.flow, key=key)
+        return CodeDensity.create(
+            coder, label=label, num_waves=recipe.num_waves, hidden=recipe.hidden, key=key
+        )
 
     def _plan(self, recipe: TableRecipe, prices: TablePrices, num_records: int) -> TrainingPlan:
-        plan = TrainingPlan(
-            clipping=Flat(recipe.clip_norm),
+        plan = training_plan(
+            recipe,
             noise_multiplier=prices.noise_multiplier,
-            sampling_rate=recipe.sampling_rate,
-            expected_batch_size=recipe.sampling_rate * num_records,
-            steps=recipe.steps,
-            optimizer=Optimizer(
-                learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay
-            ),
+            num_records=num_records,
             ema_decay=self.ema_decay,
             private=self.budget.private,
         )
@@ -374,7 +389,3 @@ class TableFlow:
         if not self.budget.private:
             return ledger
         return assuming(ledger, hardened=False, generator=True, seeded=seeded)
-
-
-def _loss(flow: CodeFlow, codes: Int[Array, " columns"], key: Key[Array, ""]) -> Array:
-    return -flow.log_prob(codes)

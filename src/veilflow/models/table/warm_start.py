@@ -1,0 +1,69 @@
+"""A start from noisy marginals: rows drawn by a private model of them, on which a flow is trained."""
+
+import numpy as np
+from jaxtyping import Int32
+
+from veilflow._core.keys import Secret
+from veilflow.engine import counting_bar
+from veilflow.models.marginals import MarginalPlan, private_marginal_model
+from veilflow.models.table.coder import Coder
+from veilflow.models.table.density import AbstractTableDensity
+from veilflow.models.table.pretraining import pretrain
+from veilflow.privacy.guarantees import Sensitive
+
+_ROWS = 2**19
+_STEPS, _BATCH, _RATE = 4000, 1024, 4e-3
+
+Codes = Int32[np.ndarray, "rows columns"]
+
+
+def rows_of_marginals(
+    codes: Sensitive[Codes],
+    coder: Coder,
+    *,
+    mu: float,
+    label: int | None,
+    num_records: int,
+    secret: Secret,
+    progress: bool,
+) -> tuple[Coder, Codes]:
+    """The coder with the shares of a private marginal model, and rows drawn by that model.
+
+    Guarantee:
+        `MarginalPlan.of(...).event`, which depends on `mu`, the number of columns and the label.
+
+    Args:
+        codes: Of the records.
+        coder: That made them.
+        mu: Gaussian privacy parameter of all marginals.
+        label: The place of the label, if there is one.
+        num_records: Declared or released.
+        secret: Source of all noise.
+        progress: Show a progress bar.
+    """
+    plan = MarginalPlan.of(
+        [column.num_codes for column in coder.columns],
+        mu=mu,
+        ordered=[column.ordered for column in coder.columns],
+        label=label,
+        num_records=num_records,
+    )
+    with counting_bar("marginals", len(plan.rounds), show=progress) as monitor:
+        model = private_marginal_model(codes, plan=plan, secret=secret, monitor=monitor).value
+    drawn = model.sample(_ROWS, secret.key("warm rows")).astype(np.int32)
+    return coder.with_masses([model.marginal((j,)) for j in range(len(coder.columns))]), drawn
+
+
+def trained_on(density: AbstractTableDensity, drawn: Codes, secret: Secret) -> AbstractTableDensity:
+    """`density` trained on released rows of codes: post-processing."""
+    rng = np.random.default_rng(secret.words("warm cells", 0, 1)[0])
+    flow = pretrain(
+        density.flow,
+        density.records_of_codes(drawn, rng),
+        loss=density.loss,
+        steps=_STEPS,
+        batch_size=_BATCH,
+        learning_rate=_RATE,
+        key=secret.key("warm start"),
+    )
+    return density.with_flow(flow)
