@@ -73,7 +73,7 @@ class HFlowDensity(AbstractTableDensity):
         for block, first in enumerate(range(0, len(rows), _CHUNK)):
             part = Spans(*(array[first : first + _CHUNK] for array in spans))
             num = len(part.codes)
-            padded = jax.tree.map(lambda x, n=num: np.pad(x, ((0, _CHUNK - n), (0, 0))), part)
+            padded = jax.tree.map(lambda x, n=num: jnp.pad(x, ((0, _CHUNK - n), (0, 0))), part)
             key = jax.random.fold_in(jax.random.key(0), block)  # public: the same scores each time
             found[first : first + num] = np.asarray(_log_prob(self.flow, padded, key))[:num]
         # where numbers overflow there is no density

@@ -10,6 +10,7 @@ is, and a continuous one, for which a missing cell spans all ranks.
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -63,7 +64,11 @@ class Ranks:
                 found.append((own, empty, empty))
             found.append((np.zeros_like(own), low, high))
         codes, low, high = (np.stack(part, axis=1) for part in zip(*found, strict=True))
-        return Spans(codes.astype(np.int32), np.float32(low), np.float32(high))
+        return Spans(
+            jnp.asarray(codes, jnp.int32),
+            jnp.asarray(low, jnp.float32),
+            jnp.asarray(high, jnp.float32),
+        )
 
     def rows(
         self,
