@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from veilflow.models.table.architecture import HFlowArchitecture
 from veilflow.models.table.bins import bins_of
 from veilflow.models.table.cells import cells_of
 from veilflow.models.table.coder import CodedColumn, Coder
+from veilflow.models.table.hflow_density import HFlowDensity
 from veilflow.models.table.ranks import Ranks
 from veilflow.models.table.training import CLIPPINGS, clipping_of
 from veilflow.tabular.codec import EncodedRows
@@ -124,7 +126,8 @@ def test_a_record_adds_at_most_the_clip_norm_whatever_the_clipping(name: str):
 def test_each_flow_has_its_own_defaults_and_codes_keep_theirs():
     codes, paper = estimator(flow=None).recipe(), estimator().recipe()
     assert (codes.clipping, codes.optimizer, codes.learning_rate) == ("flat", "adam", 4e-3)
-    assert (paper.clipping, paper.optimizer, paper.hidden) == ("flat", "adabelief", (8,))
+    assert (paper.clipping, paper.optimizer, paper.learning_rate) == ("flat", "adabelief", 4e-3)
+    assert paper.hidden == SMALL.hidden
     assert estimator(optimizer="sgd").recipe().optimizer == "sgd"
 
 
@@ -242,6 +245,20 @@ def test_saved_models_come_back(private: vf.FittedTableFlow, tmp_path):
     np.testing.assert_array_equal(back.log_prob(rows(50)), private.log_prob(rows(50)))
     pd.testing.assert_frame_equal(back.sample(50, seed=3), private.sample(50, seed=3))
     assert back.settings == private.settings
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        vf.hflow(linear="lu", network="separate", dequantization="variational", hidden=(8,)),
+        vf.hflow(linear="low-rank", rank=2, blocks=1, hidden=()),
+        vf.hflow(linear="none", bins=3, hidden=(4, 4)),
+    ],
+)
+def test_every_architecture_is_rebuilt_from_its_arrays(made: HFlowArchitecture, key: jax.Array):
+    density = HFlowDensity.create(coder(), architecture=made, key=key)
+    back = HFlowDensity.read(density.settings(), density.arrays(), coder())
+    assert eqx.tree_equal(back.flow, density.flow)
 
 
 @pytest.mark.parametrize(
