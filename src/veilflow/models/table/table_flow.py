@@ -47,6 +47,8 @@ _WARM_ROWS = 2**19
 """Rows of the marginal model that a warm start trains on."""
 _WARM_STEPS, _WARM_BATCH, _WARM_RATE = 4000, 1024, 4e-3
 _BALANCE_ROWS = 100_000
+_OWN_PART = 0.3
+"""Weight of the histograms of columns in shares of codes, beside the marginals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,7 +329,13 @@ class TableFlow:
                     codes, plan=plan, secret=secret, monitor=monitor
                 ).value
             drawn = marginals.sample(_WARM_ROWS, secret.key("warm rows"))
-            coder = coder.with_masses([marginals.marginal((j,)) for j in range(len(coder.columns))])
+            # two releases say how large a code's share is: together they are better than either
+            coder = coder.with_masses(
+                [
+                    _OWN_PART * column.mass + (1 - _OWN_PART) * marginals.marginal((j,))
+                    for j, column in enumerate(coder.columns)
+                ]
+            )
         dim = len(coder.columns)
         # the label last: its shares given all other columns are what records say most about
         order = [j for j in range(dim) if j != label] + ([] if label is None else [label])
