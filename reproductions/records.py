@@ -178,7 +178,7 @@ def show(title: str, records: list[Record]) -> None:
     for r in records:
         verdict = "" if r.must is None else "misses" if r.misses else "holds"
         remark = ", ".join(filter(None, (verdict, "stale" if r.stale else "")))
-        cells = (number(r.paper), r.measured, bound(r.must, r.better), remark)
+        cells = (number(r.paper, digits=r.digits), r.measured, bound(r.must, r.better), remark)
         table.add_row(r.table, r.row, r.column, r.metric, *cells)
     Console(markup=False, highlight=False).print(table)
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from benchmarks.provenance import ROOT, bound
 
 from reproductions import pages
-from reproductions.dp_nf import accounting, data, figures, paper, prose, tables
+from reproductions.batches import NO_BATCHES
+from reproductions.dp_nf import data, figures, paper, prose, tables
 from reproductions.records import Record, number
 
 PAGE = ROOT / "docs" / "reproductions" / "dp-nf.md"
@@ -86,7 +87,7 @@ def _notes(block: paper.Block, records: list[Record]) -> list[str]:
     untrained = dict.fromkeys(
         r.row
         for r in records
-        if r.row in flows and r.column in columns and r.sampling == accounting.NO_BATCHES
+        if r.row in flows and r.column in columns and r.sampling == NO_BATCHES
     )
     notes += [f"- {name}, ours: {prose.UNTRAINED}" for name in untrained]
     return [*notes, ""] if notes else []

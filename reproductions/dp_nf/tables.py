@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.provenance import Better
 
+from reproductions.batches import sampling
 from reproductions.cache import Run
 from reproductions.dp_nf import accounting, data, paper
 from reproductions.dp_nf.runs import Task
@@ -94,7 +95,7 @@ def _record(block: paper.Block, row: paper.Row, epsilon: float, runs: list[Run])
         better=block.better,
         **provenance(runs),
         delta=facts.delta,
-        sampling=accounting.sampling(ledger),
+        sampling=sampling(ledger),
         paper_accountant=who,
         paper_sampling=row.sampling if printed is not None else "",
         true_epsilon_of_paper=_rounded(
