@@ -20,6 +20,7 @@ from veilflow.models.table import files
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.conditional import (
     Given,
+    draw,
     draw_given,
     effective_size,
     is_exact,
@@ -245,7 +246,7 @@ class FittedTableFlow:
     ) -> tuple[EncodedRows, Float[np.ndarray, " rows"]]:
         """A block of rows and the logarithms of their weights."""
         if given is None:
-            codes = np.asarray(_draw(self.flow, secret.key("rows", block), _BLOCK))
+            codes = np.asarray(draw(self.flow, secret.key("rows", block), _BLOCK))
             return self.coder.rows(codes, rng), np.zeros(_BLOCK)
         asked = np.where(given.fixed, self.coder.codes(given.row)[0], FREE).astype(np.int32)
         drawn = draw_given(self.flow, np.tile(asked, (_BLOCK, 1)), key=secret.key("given", block))
@@ -275,11 +276,6 @@ def _warn_of_weights(
         f"as {effective_size(log_weights):,.0f} rows of equal weight.",
         stacklevel=4,
     )
-
-
-@eqx.filter_jit
-def _draw(flow: CodeFlow, key: Array, num_rows: int) -> Array:
-    return jax.lax.map(flow.sample, jax.random.split(key, num_rows), batch_size=2048)
 
 
 @eqx.filter_jit

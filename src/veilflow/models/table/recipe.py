@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from veilflow._core import check
+from veilflow._core.errors import BudgetError
 from veilflow.models.marginals.plan import MarginalPlan
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
@@ -172,7 +173,7 @@ def settle_table(
         count: Whether the number of records is paid for.
 
     Raises:
-        BudgetError: Nothing is left for the training.
+        BudgetError: Nothing is left for the training, or the start costs more than there is.
     """
     ledger = Ledger()
     if count:
@@ -196,6 +197,11 @@ def settle_table(
     if budget.private and recipe.steps:
         noise = calibration.noise_multiplier(
             budget, sampling_rate=recipe.sampling_rate, steps=recipe.steps, ledger=ledger
+        )
+    elif budget.private and not budget.admits(ledger):
+        raise BudgetError(
+            f"the start alone would cost epsilon={ledger.epsilon(delta=budget.delta):.4g} at "
+            f"delta={budget.delta:.3g}, and the budget has {budget.epsilon:.4g}. Lower warm_share."
         )
     return TablePrices(ledger, noise)
 
