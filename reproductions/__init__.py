@@ -7,7 +7,7 @@ records, figures and page; with `--check` it tells which records miss what they 
 from importlib import import_module
 from types import ModuleType
 
-SYSTEMS = {"dp-nf": "reproductions.dp_nf"}
+SYSTEMS = {"dp-nf": "reproductions.dp_nf", "dp-hflow": "reproductions.dp_hflow"}
 """The module of each system; it has a function `reproduce` and a function `write_page`."""
 
 

@@ -1,4 +1,4 @@
-"""Figures as papers have them: lines over epsilon, and densities in rows of panels on one scale."""
+"""Figures as papers have them: lines over epsilon, points by setting, densities, matrices."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from veilflow.evaluation import Line
-from veilflow.evaluation.figures import canvas, cycle, legend, save
+from veilflow.evaluation.figures import BLUE, canvas, cycle, legend, save
 
 _LEGEND_WIDTH = 46
 """Names longer than this stand below each other, not in two columns."""
@@ -110,6 +110,62 @@ def draw_densities(
         bar.set_label("density", fontsize=9)
         bar.ax.tick_params(labelsize=7)
     save(figure, path, title=title)
+
+
+def draw_points(
+    path: Path,
+    rows: Mapping[str, Mapping[str, Mapping[str, tuple[float, float]]]],
+    *,
+    title: str,
+) -> None:
+    """Draw panels of points with bars: a row of panels for each setting, a panel for each measure.
+
+    Args:
+        path: The PNG to write.
+        rows: By the name of the setting and the measure, value and spread at each choice.
+        title: Above the whole figure.
+    """
+    figure, axes = canvas(len(rows), max(map(len, rows.values())), panel=(2.6, 2.4))
+    for line, (setting, panels) in zip(axes, rows.items(), strict=True):
+        for axis, (measure, points) in zip(line, panels.items(), strict=True):
+            places = np.arange(len(points))
+            values, spreads = (np.array(part) for part in zip(*points.values(), strict=True))
+            axis.errorbar(places, values, spreads, color=BLUE, marker="o", markersize=4, capsize=2)
+            axis.set_xticks(places, list(points), rotation=20, fontsize=8)
+            axis.margins(x=0.15, y=0.25)
+            axis.set_title(measure, fontsize=9)
+            axis.grid(axis="y", color="0.9", linewidth=0.6)
+            axis.set_axisbelow(True)
+        line[0].set_ylabel(setting, fontsize=9)
+    save(figure, path, title=title)
+
+
+def draw_matrices(
+    path: Path, panels: Mapping[str, np.ndarray], *, labels: Sequence[str], title: str
+) -> None:
+    """Draw matrices of correlations beside each other, on one scale from -1 to 1.
+
+    Args:
+        path: The PNG to write. As private as the matrices in it.
+        panels: By name, square matrices of the same columns.
+        labels: Of the columns, at the left; below they are numbered.
+        title: Above the whole figure.
+    """
+    figure, (axes,) = canvas(1, len(panels), panel=(3.0, 2.7))
+    places, image = np.arange(len(labels)), None
+    for axis, (name, matrix) in zip(axes, panels.items(), strict=True):
+        image = axis.imshow(matrix, cmap="RdBu_r", vmin=-1.0, vmax=1.0)
+        axis.set_title(name, fontsize=9)
+        axis.set_xticks(places, [str(place + 1) for place in places], fontsize=7)
+        shown = _numbered(labels) if axis is axes[0] else [""] * len(labels)
+        axis.set_yticks(places, shown, fontsize=7)
+    if image is not None:
+        figure.colorbar(image, ax=list(axes), aspect=30, pad=0.01).ax.tick_params(labelsize=7)
+    save(figure, path, title=title)
+
+
+def _numbered(labels: Sequence[str]) -> list[str]:
+    return [f"{label} {place}" for place, label in enumerate(labels, start=1)]
 
 
 def subscripted(name: str) -> str:

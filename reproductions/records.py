@@ -2,12 +2,18 @@
 
 import json
 import math
+import statistics
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from benchmarks.provenance import ROOT, Better, bound, check_better, misses, write_json
 
+from reproductions.cache import Run
+
 FOLDER = ROOT / "reproductions"
+_AND = " and "
+"""Between the codes, devices and the like of several runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +34,7 @@ class Record:
         delta: What epsilon is stated at.
         accountant: Whose sums epsilon is.
         splits: How many splits were measured.
-        seconds: Per split, from the start of the fit to the test log-likelihood.
+        seconds: Per split, of what the system's runs time: the fit, and what its page says beside.
         device: What it ran on.
         commit: The code it ran, with a plus sign where that was not committed.
         code: The fingerprint of that code; where runs of several were taken, all of them.
@@ -129,9 +135,36 @@ def merge(old: list[Record], new: list[Record]) -> tuple[list[Record], list[Reco
     return [*kept, *fresh.values()], held_back
 
 
-def dated(records: list[Record], code: str) -> list[Record]:
-    """The records, those that other code than `code` measured marked as stale."""
-    return [replace(r, stale=r.splits > 0 and r.code != code) for r in records]
+def dated(records: list[Record], *codes: str) -> list[Record]:
+    """The records, those that other code than that of `codes` measured marked as stale."""
+    known = set(codes)
+    return [
+        replace(r, stale=r.splits > 0 and not known.issuperset(_split(r.code))) for r in records
+    ]
+
+
+def provenance(runs: list[Run]) -> dict[str, Any]:
+    """What every record says about the runs behind it."""
+    guarantees = [run.result["guarantee"] for run in runs]
+    seconds = [run.seconds for run in runs]
+    return {
+        "epsilon": max((float(guarantee["epsilon"]) for guarantee in guarantees), default=None),
+        "accountant": _AND.join(sorted({guarantee["accountant"] for guarantee in guarantees})),
+        "splits": len(runs),
+        "seconds": round(statistics.fmean(seconds), 1) if seconds else None,
+        "device": _AND.join(sorted({run.device for run in runs})),
+        "commit": _AND.join(sorted({run.commit for run in runs})),
+        "code": _AND.join(sorted({run.code for run in runs})),
+    }
+
+
+def spread(values: list[float]) -> float | None:
+    """The standard deviation, where there is one."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def _split(code: str) -> list[str]:
+    return code.split(_AND)
 
 
 def show(title: str, records: list[Record]) -> None:
@@ -145,7 +178,7 @@ def show(title: str, records: list[Record]) -> None:
     for r in records:
         verdict = "" if r.must is None else "misses" if r.misses else "holds"
         remark = ", ".join(filter(None, (verdict, "stale" if r.stale else "")))
-        cells = (number(r.paper), r.measured, bound(r.must, r.better), remark)
+        cells = (number(r.paper, digits=r.digits), r.measured, bound(r.must, r.better), remark)
         table.add_row(r.table, r.row, r.column, r.metric, *cells)
     Console(markup=False, highlight=False).print(table)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-SMALL = {"density.py": [], "planner.py": ["--steps", "20"]}
+SMALL = {"density.py": [], "planner.py": ["--steps", "20"], "table.py": ["--steps", "20"]}
 """Settings under which each example takes seconds."""
-PAID = {"density.py": "start (grid)", "planner.py": "training"}
+PAID = {"density.py": "start (grid)", "planner.py": "training", "table.py": "training"}
 """What each example spends most on."""
 
 

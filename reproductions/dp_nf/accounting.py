@@ -23,8 +23,6 @@ GDP_POISSON = "GDP-CLT, Poisson (approximation, not a bound)"
 GDP_UNIFORM = "GDP-CLT, fixed size (approximation, not a bound; as the paper computed it)"
 MA_UNIFORM = "MA, fixed size (as the paper computed it)"
 
-NO_BATCHES = "no batches"
-
 _ORDERS = np.arange(2, 64)
 _MOST_STEPS = 10_000_000
 
@@ -49,21 +47,6 @@ def claims(ledger: Ledger, *, delta: float) -> dict[str, float]:
     found[GDP_UNIFORM] = gdp_uniform(known, delta=delta)
     found[MA_UNIFORM] = ma_uniform(known, delta=delta)
     return found
-
-
-def sampling(ledger: Ledger) -> str:
-    """How batches were drawn, in words, as far as the ledger tells."""
-    if not ledger.entries:
-        return ""
-    return "Poisson" if any(_samples(entry.event) for entry in ledger.entries) else NO_BATCHES
-
-
-def _samples(event: Event) -> bool:
-    if isinstance(event, Together):
-        return any(_samples(part) for part in event.events)
-    return (
-        _samples(event.event) if isinstance(event, Repeated) else isinstance(event, PoissonSampled)
-    )
 
 
 def _steps(event: Event) -> list[Steps | None]:

@@ -4,16 +4,15 @@ Real rows appear as histograms only, never one by one.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from reproductions import drawing
-from reproductions.cache import Run
 from reproductions.dp_nf import accounting, data, paper, tables
 from reproductions.dp_nf.runs import Task
+from reproductions.figure import Figure, Find
 from reproductions.records import Record
 from veilflow import evaluation
 from veilflow.evaluation import Line, Marginal, Roc
@@ -35,19 +34,6 @@ _FIGURE_1 = (4.0, 14.0)
 """Log-likelihoods that Figure 1 shows; below are some of the paper's for mixtures."""
 _FIGURE_9 = (100 / 21_384, 2.1, 1e-4)
 """Sampling rate, noise multiplier and delta of the paper's Figure 9."""
-
-Find = Callable[[Task], Run]
-"""From a task to its finished run, which there is."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One picture: its file, its words, the runs it needs and how it is drawn."""
-
-    name: str
-    caption: str
-    tasks: tuple[Task, ...]
-    draw: Callable[[Path, Find, list[Record]], None]
 
 
 def _first(name: str, method: str, epsilon: float) -> Task:

@@ -4,8 +4,10 @@ from pathlib import Path
 
 from benchmarks.provenance import ROOT, bound
 
-from reproductions.dp_nf import accounting, data, figures, paper, prose, tables
-from reproductions.records import FOLDER, Record, number
+from reproductions import pages
+from reproductions.batches import NO_BATCHES
+from reproductions.dp_nf import data, figures, paper, prose, tables
+from reproductions.records import Record, number
 
 PAGE = ROOT / "docs" / "reproductions" / "dp-nf.md"
 
@@ -19,8 +21,13 @@ def write_page(folder: Path, records: list[Record], path: Path = PAGE) -> Path:
         path: The page.
     """
     sections = [prose.HEAD, *(_section(block, records) for block in paper.BLOCKS)]
-    sections += [_others(records), _claims(records), _figures(folder), prose.LOOKED_AT]
-    sections += [_declared(), _codes(records)]
+    sections += [
+        _others(records),
+        _claims(records),
+        pages.figures(folder, figures.all_figures(1)),
+        prose.LOOKED_AT,
+    ]
+    sections += [_declared(), pages.codes(records)]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(section for section in sections if section), "utf-8")
     return path
@@ -39,43 +46,37 @@ def _section(block: paper.Block, records: list[Record]) -> str:
         "",
         f"{block.metric.capitalize()}, {block.better} is better; delta {facts.delta:g}.",
         "",
-        _row("", *(f"epsilon {epsilon:g}" for epsilon in block.epsilons)),
-        _row("---", *("---:" for _ in columns)),
+        pages.row("", *(f"epsilon {epsilon:g}" for epsilon in block.epsilons)),
+        pages.row("---", *("---:" for _ in columns)),
     ]
     for row in block.rows:
         found = [mine.get(row.name, {}).get(name) for name in columns]
         for who, cells in row.printed.items():
             lines.append(
-                _row(f"{row.name}, paper, {who}", *(number(*(c or (None,))) for c in cells))
+                pages.row(f"{row.name}, paper, {who}", *(number(*(c or (None,))) for c in cells))
             )
         spent = [r and r.true_epsilon_of_paper for r in found]
         if any(spent):
-            lines.append(_row("really spent by the paper's best", *map(number, spent)))
+            lines.append(pages.row("really spent by the paper's best", *map(number, spent)))
         if row.method is None:
-            lines.append(_row(f"{row.name}, ours", *("not run" for _ in columns)))
+            lines.append(pages.row(f"{row.name}, ours", *("not run" for _ in columns)))
             continue
-        lines.append(_row(f"**{row.name}, ours**", *(f"**{_ours(r)}**" for r in found)))
+        lines.append(pages.row(f"**{row.name}, ours**", *(f"**{pages.ours(r)}**" for r in found)))
         if row.must:
             musts = [bound(row.must.get(epsilon), block.better) for epsilon in block.epsilons]
             verdicts = [
                 r and r.must is not None and ("misses" if r.misses else "holds") for r in found
             ]
             cells = [f"{m} {v or ''}".strip() for m, v in zip(musts, verdicts, strict=True)]
-            lines.append(_row("must", *cells))
+            lines.append(pages.row("must", *cells))
     lines += ["", *_references(block, records), *_notes(block, records), _how(block, records)]
     return "\n".join(lines)
-
-
-def _ours(record: Record | None) -> str:
-    if record is None or not record.splits:
-        return "not run"
-    return record.measured + ("†" if record.stale else "")
 
 
 def _references(block: paper.Block, records: list[Record]) -> list[str]:
     """What the same models reach without privacy."""
     found = [r for r in records if r.table == str(block.table) and r.row in block.references]
-    reached = [f"{r.row} {_ours(r)}" for r in found]
+    reached = [f"{r.row} {pages.ours(r)}" for r in found]
     return [f"For reference, epsilon infinite: {', '.join(reached)}.", ""] if reached else []
 
 
@@ -86,7 +87,7 @@ def _notes(block: paper.Block, records: list[Record]) -> list[str]:
     untrained = dict.fromkeys(
         r.row
         for r in records
-        if r.row in flows and r.column in columns and r.sampling == accounting.NO_BATCHES
+        if r.row in flows and r.column in columns and r.sampling == NO_BATCHES
     )
     notes += [f"- {name}, ours: {prose.UNTRAINED}" for name in untrained]
     return [*notes, ""] if notes else []
@@ -103,7 +104,7 @@ def _how(block: paper.Block, records: list[Record]) -> str:
     if not chosen:
         return "None of it was run yet.\n"
     rows = [
-        _row(
+        pages.row(
             r.row,
             r.column,
             f"{r.epsilon:.4g}",
@@ -125,7 +126,11 @@ def _how(block: paper.Block, records: list[Record]) -> str:
         "splits",
         "s",
     )
-    lines = [_row(*head), _row("---", "---", "---:", "---", "---", "---", "---:", "---:"), *rows]
+    lines = [
+        pages.row(*head),
+        pages.row("---", "---", "---:", "---", "---", "---", "---:", "---:"),
+        *rows,
+    ]
     ran = sorted({f"{r.device}; commit {r.commit}" for r in chosen})
     return "\n".join(
         [*lines, "", f"Seconds are per split. Measured on {', and on '.join(ran)}.", ""]
@@ -139,11 +144,12 @@ def _others(records: list[Record]) -> str:
     if not chosen:
         return ""
     rows = [
-        _row(r.table, r.row, r.column, r.metric, _ours(r), bound(r.must, r.better)) for r in chosen
+        pages.row(r.table, r.row, r.column, r.metric, pages.ours(r), bound(r.must, r.better))
+        for r in chosen
     ]
-    head = [_row("", "method", "data, epsilon", "metric", "ours", "must")]
+    head = [pages.row("", "method", "data, epsilon", "metric", "ours", "must")]
     return "\n".join(
-        ["## Beside the tables", "", *head, _row(*["---"] * 4, *["---:"] * 2), *rows, ""]
+        ["## Beside the tables", "", *head, pages.row(*["---"] * 4, *["---:"] * 2), *rows, ""]
     )
 
 
@@ -152,31 +158,22 @@ def _claims(records: list[Record]) -> str:
     if not chosen:
         return ""
     labels = list(dict.fromkeys(label for r in chosen for label in r.claims))
-    head = [_row("method", "data, target", *labels), _row("---", "---", *("---:" for _ in labels))]
+    head = [
+        pages.row("method", "data, target", *labels),
+        pages.row("---", "---", *("---:" for _ in labels)),
+    ]
     rows = [
-        _row(r.row, r.column, *(f"{r.claims[x]:.3f}" if x in r.claims else "-" for x in labels))
+        pages.row(
+            r.row, r.column, *(f"{r.claims[x]:.3f}" if x in r.claims else "-" for x in labels)
+        )
         for r in chosen
     ]
     return prose.CLAIMS + "\n".join([*head, *rows, ""])
 
 
-def _figures(folder: Path) -> str:
-    """The figures, linked where they lie, which the site's build hook copies; or that there is none."""
-    where = f"../../{FOLDER.name}/{folder.name}/figures"
-    shown = []
-    for figure in figures.all_figures(1):
-        drawn = (folder / "figures" / f"{figure.name}.png").exists()
-        image = (
-            f"![{figure.caption.partition(':')[0]}]({where}/{figure.name}.png)\n\n" if drawn else ""
-        )
-        missing = "" if drawn else " (Not drawn yet.)"
-        shown.append(f"{image}{figure.caption}{missing}\n")
-    return "\n".join(["## Figures", "", *shown])
-
-
 def _declared() -> str:
     rows = [
-        _row(
+        pages.row(
             facts.title,
             f"{facts.num_rows:,}",
             f"{facts.delta:g}",
@@ -186,24 +183,3 @@ def _declared() -> str:
         for facts in data.FACTS.values()
     ]
     return prose.DECLARED + "\n".join([*rows, ""])
-
-
-def _codes(records: list[Record]) -> str:
-    """The code behind the records: fingerprint, commit, and whether it is still in use."""
-    made: dict[tuple[str, str, str], dict[str, list[str]]] = {}
-    for r in records:
-        if not r.splits:
-            continue
-        title, epsilon = r.column.split(", ")[:2]
-        where = f"table {r.table}" if r.table.isdigit() else r.table
-        code = (r.code or "not recorded", r.commit, "stale" if r.stale else "")
-        made.setdefault(code, {}).setdefault(f"{where}, {r.row}, {title}", []).append(epsilon)
-    rows = [
-        _row(*code, "; ".join(f"{what} {', '.join(at)}" for what, at in which.items()))
-        for code, which in sorted(made.items())
-    ]
-    return prose.CODE + "\n".join([*rows, ""]) if rows else ""
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -73,13 +73,3 @@ sees them.
 - **The mixture base became the default by its gain on generated data, but after one split of Life
   Science with it had been seen.** So for Life Science this one choice is not free of its test rows.
 """
-
-CODE = """\
-## Which code measured this
-
-A fingerprint is a hash of what the library and the runs do, without comments, docstrings and layout.
-A plus sign behind a commit: with changes that were not committed.
-
-| code | commit | | records |
-|---|---|---|---|
-"""

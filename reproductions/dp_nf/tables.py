@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.provenance import Better
 
+from reproductions.batches import sampling
 from reproductions.cache import Run
 from reproductions.dp_nf import accounting, data, paper
 from reproductions.dp_nf.runs import Task
-from reproductions.records import Record
+from reproductions.records import Record, provenance, spread
 from veilflow.privacy.ledger import Ledger
 
 Find = Callable[[Task], Run | None]
@@ -89,12 +90,12 @@ def _record(block: paper.Block, row: paper.Row, epsilon: float, runs: list[Run])
         metric=block.metric,
         paper=printed,
         ours=block.sign * statistics.fmean(means) if means and None not in means else None,
-        spread=_spread(means) if None not in means else None,
+        spread=spread(means) if None not in means else None,
         must=row.must.get(epsilon),
         better=block.better,
-        **_provenance(runs),
+        **provenance(runs),
         delta=facts.delta,
-        sampling=accounting.sampling(ledger),
+        sampling=sampling(ledger),
         paper_accountant=who,
         paper_sampling=row.sampling if printed is not None else "",
         true_epsilon_of_paper=_rounded(
@@ -129,10 +130,10 @@ def _downstream(
             metric=metric,
             paper=None,
             ours=statistics.fmean(values),
-            spread=_spread(values),
+            spread=spread(values),
             must=None,
             better=better,
-            **_provenance(runs),
+            **provenance(runs),
             delta=data.FACTS[block.data].delta,
             digits=digits,
         )
@@ -153,7 +154,7 @@ def _time(runs: list[Run]) -> Record:
         spread=None,
         must=must if whole else None,
         better="lower",
-        **_provenance(runs),
+        **provenance(runs),
         delta=data.FACTS["lifesci"].delta,
     )
 
@@ -161,25 +162,6 @@ def _time(runs: list[Run]) -> Record:
 def column(name: str, epsilon: float) -> str:
     """How a record names its column."""
     return f"{data.FACTS[name].title}, {epsilon:g}"
-
-
-def _provenance(runs: list[Run]) -> dict:
-    """What every record says about the runs behind it."""
-    guarantees = [run.result["guarantee"] for run in runs]
-    seconds = [run.seconds for run in runs]
-    return {
-        "epsilon": max((float(guarantee["epsilon"]) for guarantee in guarantees), default=None),
-        "accountant": " and ".join(sorted({guarantee["accountant"] for guarantee in guarantees})),
-        "splits": len(runs),
-        "seconds": round(statistics.fmean(seconds), 1) if seconds else None,
-        "device": " and ".join(sorted({run.device for run in runs})),
-        "commit": " and ".join(sorted({run.commit for run in runs})),
-        "code": " and ".join(sorted({run.code for run in runs})),
-    }
-
-
-def _spread(values: list[float]) -> float | None:
-    return statistics.stdev(values) if len(values) > 1 else None
 
 
 def _rounded(value: float | None) -> float | None:

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from reproductions.batches import sampling
 from reproductions.dp_nf import accounting
 from reproductions.dp_nf.accounting import claims, steps_of_paper, true_epsilon
 
@@ -77,6 +78,6 @@ def test_what_the_papers_accountants_cannot_add_up_they_say_nothing_of():
 
 
 def test_the_ledger_tells_how_batches_were_drawn():
-    assert accounting.sampling(ledger(Gaussian(1.0), RUN)) == "Poisson"
-    assert accounting.sampling(ledger(Repeated(5, Gaussian(1.0)))) == "no batches"
-    assert accounting.sampling(Ledger()) == ""
+    assert sampling(ledger(Gaussian(1.0), RUN)) == "Poisson"
+    assert sampling(ledger(Repeated(5, Gaussian(1.0)))) == "no batches"
+    assert sampling(Ledger()) == ""

@@ -1,24 +1,21 @@
 """`veilflow fit`: spend a budget on a data file and keep the model."""
 
-import math
-import tomllib
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from veilflow.cli.bounds import read_bounded
 from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, statement
 
 if TYPE_CHECKING:
-    from veilflow.models.density import DensityFlow
+    from veilflow.models.planner import Recipe
+    from veilflow.models.table.recipe import TableRecipe
     from veilflow.privacy.guarantees import Guarantee
-    from veilflow.tabular.io import Rows
+    from veilflow.privacy.ledger import Ledger
 
 app = typer.Typer(help="Fit a private model to a data file.", no_args_is_help=True)
-
-Bounds = tuple[list[float], list[float]]
 
 
 class Flow(StrEnum):
@@ -46,7 +43,21 @@ class Start(StrEnum):
     NONE = "none"
 
 
-# What every fit of rows of numbers asks for, said once.
+class WarmStart(StrEnum):
+    """What a table flow may start from; a test keeps these words those of the library."""
+
+    MARGINALS = "marginals"
+    NONE = "none"
+
+
+class Extra(StrEnum):
+    """What to do about columns that are not in the schema."""
+
+    ERROR = "error"
+    IGNORE = "ignore"
+
+
+# What every fit asks for, said once.
 Data = Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow, NPZ or NPY file of numbers.")]
 Epsilon = Annotated[float, typer.Option(help="The most that may be spent.")]
 Delta = Annotated[float, typer.Option(help="Well below 1 / number of rows.")]
@@ -72,6 +83,20 @@ Hardened = Annotated[
 ]
 
 
+Steps = Annotated[int | None, typer.Option(help="Number of noisy steps.")]
+BatchSize = Annotated[int | None, typer.Option(help="Expected size of a batch.")]
+SamplingRate = Annotated[
+    float | None, typer.Option(help="Instead: the probability that a row enters a batch.")
+]
+ClipNorm = Annotated[float | None, typer.Option(help="L2 bound on one row's gradient.")]
+LearningRate = Annotated[float | None, typer.Option(help="Of the optimizer.")]
+WeightDecay = Annotated[float | None, typer.Option(help="Pull of weights to zero.")]
+Hidden = Annotated[str | None, typer.Option(help="Hidden layers: sizes, with commas.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done and spent, and do neither.")
+]
+
+
 @app.callback()
 def _group() -> None:
     """Fit a private model to a data file."""
@@ -90,19 +115,15 @@ def density(
     row_norm: RowNorm = None,
     columns: Columns = None,
     num_records: NumRecords = None,
-    steps: Annotated[int | None, typer.Option(help="Number of noisy steps.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Expected size of a batch.")] = None,
-    sampling_rate: Annotated[
-        float | None, typer.Option(help="Instead: the probability that a row enters a batch.")
-    ] = None,
-    clip_norm: Annotated[float | None, typer.Option(help="L2 bound on one row's gradient.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Of the optimizer.")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Pull of weights to zero.")] = None,
+    steps: Steps = None,
+    batch_size: BatchSize = None,
+    sampling_rate: SamplingRate = None,
+    clip_norm: ClipNorm = None,
+    learning_rate: LearningRate = None,
+    weight_decay: WeightDecay = None,
     flow: Annotated[Flow | None, typer.Option(help="Kind of flow to train.")] = None,
     blocks: Annotated[int | None, typer.Option(help="Blocks of the flow.")] = None,
-    hidden: Annotated[
-        str | None, typer.Option(help="Hidden layers of each block: sizes, with commas.")
-    ] = None,
+    hidden: Hidden = None,
     base: Annotated[Base | None, typer.Option(help="What the flow starts from.")] = None,
     components: Annotated[
         int | None, typer.Option(help="Normals in the base, where private EM makes it.")
@@ -120,10 +141,7 @@ def density(
         Path | None,
         typer.Option(help="Secret file to go on from after a crash, without new spending."),
     ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show what would be done and spent, and do neither."),
-    ] = False,
+    dry_run: DryRun = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -137,7 +155,7 @@ def density(
     from veilflow.privacy.budget import Budget
 
     budget = Budget(epsilon, delta)
-    rows, box = _read(data, columns, low=low, high=high, file=bounds, row_norm=row_norm)
+    rows, box = read_bounded(data, columns, low=low, high=high, file=bounds, row_norm=row_norm)
     settings = {
         "row_norm": row_norm,
         "num_records": num_records,
@@ -161,7 +179,8 @@ def density(
         **_given(settings),
     )
     if dry_run:
-        _forecast(model, rows.values.shape[1], as_json=as_json)
+        dim = rows.values.shape[1]  # of the rows, no more is used
+        _forecast(model.recipe(dim), model.ledger(dim), delta, as_json=as_json)
         return
     fitted = model.fit(rows, progress=True, checkpoint=checkpoint, save_as=out)
     _report(out, fitted.guarantee, as_json=as_json)
@@ -193,7 +212,7 @@ def mixture(
     from veilflow.privacy.budget import Budget
 
     budget = Budget(epsilon, delta)
-    rows, box = _read(data, columns, low=low, high=high, file=bounds, row_norm=row_norm)
+    rows, box = read_bounded(data, columns, low=low, high=high, file=bounds, row_norm=row_norm)
     settings = {
         "row_norm": row_norm,
         "num_components": components,
@@ -207,25 +226,78 @@ def mixture(
     _report(out, fitted.guarantee, as_json=as_json)
 
 
-def _read(
-    data: Path,
-    columns: str | None,
-    *,
-    low: str | None,
-    high: str | None,
-    file: Path | None,
-    row_norm: float | None,
-) -> tuple["Rows", Bounds | None]:
-    """The rows, and the bounds that the flags declare for them, if they do."""
-    from veilflow.tabular.io import read_rows
+@app.command("table")
+@guarded
+def table(
+    data: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or Arrow file with a header.")],
+    schema: Annotated[Path, typer.Option(help="TOML file of the declared columns.")],
+    epsilon: Epsilon,
+    delta: Delta,
+    out: Out,
+    num_records: NumRecords = None,
+    warm_start: Annotated[
+        WarmStart | None, typer.Option(help="What the flow starts from, and pays for.")
+    ] = None,
+    warm_share: Annotated[
+        float | None, typer.Option(help="What that takes of the squared privacy parameter.")
+    ] = None,
+    pay_for_discovery: Annotated[
+        bool,
+        typer.Option(
+            "--pay-for-discovery", help="Forget what is not confirmed, and pay to find it."
+        ),
+    ] = False,
+    hidden: Hidden = None,
+    most_bins: Annotated[int | None, typer.Option(help="About how many bins for a number.")] = None,
+    steps: Steps = None,
+    batch_size: BatchSize = None,
+    sampling_rate: SamplingRate = None,
+    clip_norm: ClipNorm = None,
+    learning_rate: LearningRate = None,
+    weight_decay: WeightDecay = None,
+    seed: Seed = None,
+    extra: Annotated[
+        Extra, typer.Option(help="What to do about columns that the schema does not have.")
+    ] = Extra.ERROR,
+    dry_run: DryRun = False,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a table of numbers, categories, dates and gaps with differential privacy (DP-HFlow).
 
-    if file is None and low is None and high is None and row_norm is None:
-        raise ValueError(
-            "give --bounds, or --low and --high, or --row-norm. They come from knowledge of the "
-            "domain and are never read from the rows."
-        )
-    rows = read_rows(data, columns=_names(columns))
-    return rows, _bounds(rows, low=low, high=high, file=file)
+    The schema says what is public of each column; `veilflow schema` drafts one. A dry run does not
+    open the table.
+    """
+    check_out(out, force=force, inputs=(data, schema))
+    from veilflow.models.table.table_flow import TableFlow
+    from veilflow.privacy.budget import Budget
+    from veilflow.tabular.schema import Schema
+
+    settings = {
+        "num_records": num_records,
+        "warm_start": None if warm_start is None else warm_start.value,
+        "warm_share": warm_share,
+        "hidden": None if hidden is None else _sizes(hidden),
+        "most_bins": most_bins,
+        "steps": steps,
+        "batch_size": batch_size,
+        "sampling_rate": sampling_rate,
+        "clip_norm": clip_norm,
+        "learning_rate": learning_rate,
+        "weight_decay": weight_decay,
+        "seed": seed,
+    }
+    model = TableFlow(
+        schema=Schema.from_file(schema),
+        budget=Budget(epsilon, delta),
+        pay_for_discovery=pay_for_discovery,
+        **_given(settings),
+    )
+    if dry_run:
+        _forecast(model.recipe(), model.preview(), delta, as_json=as_json)
+        return
+    fitted = model.fit(data, progress=True, extra=extra.value, save_as=out)
+    _report(out, fitted.guarantee, as_json=as_json)
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:
@@ -253,15 +325,16 @@ def _sizes(text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _forecast(model: "DensityFlow", dim: int, *, as_json: bool) -> None:
-    """Print what a fit of `dim` columns would do and cost; of the rows only their width was used."""
+def _forecast(
+    recipe: "Recipe | TableRecipe", ledger: "Ledger", delta: float, *, as_json: bool
+) -> None:
+    """Print what a fit would do and cost."""
     from rich.console import Console
 
     from veilflow.cli.inspect import describe_ledger, ledger_table
 
-    recipe, ledger = model.recipe(dim), model.ledger(dim)
-    guarantee = ledger.guarantee(delta=model.budget.delta)
-    entries = describe_ledger(ledger, delta=model.budget.delta)
+    guarantee = ledger.guarantee(delta=delta)
+    entries = describe_ledger(ledger, delta=delta)
     if as_json:
         result = {"recipe": recipe.to_json(), "guarantee": guarantee.to_json(), "ledger": entries}
         emit(result, "", as_json=True)
@@ -279,73 +352,3 @@ def _forecast(model: "DensityFlow", dim: int, *, as_json: bool) -> None:
 def _report(out: Path, guarantee: "Guarantee", *, as_json: bool) -> None:
     result = {"out": out, "guarantee": guarantee.to_json()}
     emit(result, f"wrote {out}\n{statement(guarantee)}", as_json=as_json)
-
-
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",")]
-
-
-def _bounds(rows: "Rows", *, low: str | None, high: str | None, file: Path | None) -> Bounds | None:
-    """Bounds per column from the flags, or None where none of them is given."""
-    if (low is None) != (high is None):
-        raise ValueError("give both --low and --high.")
-    if file is not None:
-        if low is not None:
-            raise ValueError("give either --bounds or --low and --high, not both.")
-        return _read_bounds(file, rows)
-    if low is None or high is None:
-        return None
-    dim = rows.values.shape[1]
-    return _numbers("--low", low, dim), _numbers("--high", high, dim)
-
-
-def _numbers(flag: str, text: str, dim: int) -> list[float]:
-    try:
-        numbers = [float(cell) for cell in text.split(",")]
-    except ValueError:
-        raise ValueError(
-            f"{flag} must be numbers with commas between them, got {text!r}."
-        ) from None
-    if len(numbers) not in (1, dim):
-        raise ValueError(f"{flag} must be one number or {dim}, one per column; got {len(numbers)}.")
-    return numbers * dim if len(numbers) == 1 else numbers
-
-
-def _read_bounds(file: Path, rows: "Rows") -> Bounds:
-    """Bounds from a TOML file that names every column of the data, and no other."""
-    with open(file, "rb") as opened:
-        try:
-            table = tomllib.load(opened)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{file} is not a TOML file: {error}") from None
-    names: Sequence[str] = rows.columns or [f"x{i + 1}" for i in range(rows.values.shape[1])]
-    for name in table:
-        if name not in names:
-            known = ", ".join(map(repr, names))
-            raise ValueError(
-                f"{file} bounds {name!r}, but there is no such column among those read: {known}."
-            )
-    lows, highs = [], []
-    for name in names:
-        pair = table.get(name)
-        if pair is None:
-            raise ValueError(
-                f"column {name!r} has no bounds in {file}. Declare them, or choose columns with "
-                "--columns. They are not read from the data."
-            )
-        if not _is_pair(pair):
-            raise ValueError(f"{file}: {name} must be two numbers, such as {name} = [0, 120].")
-        low, high = float(pair[0]), float(pair[1])
-        if not -math.inf < low < high < math.inf:
-            raise ValueError(f"{file}: {name} must be finite and rise, got [{low:g}, {high:g}].")
-        lows.append(low)
-        highs.append(high)
-    return lows, highs
-
-
-def _is_pair(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
-    )

@@ -118,5 +118,21 @@ def _show(found: "Artifact", result: dict[str, Any], again: "Guarantee | None") 
     console.print(ledger_table(result["ledger"]))
     console.print()
     console.print("schema")
-    for name, value in found.schema.items():
-        console.print(f"  {safe(name)}: {safe(str(value))}")
+    for name, value in _facts(found.schema):
+        console.print(f"  {safe(name)}: {safe(value)}")
+
+
+def _facts(schema: dict[str, Any]) -> list[tuple[str, str]]:
+    """The lines of a schema: of a table, one for each column and what was discovered of it."""
+    declared, words = schema.get("schema"), schema.get("vocabularies")
+    if not isinstance(declared, dict) or not isinstance(words, dict):
+        return [(name, str(value)) for name, value in schema.items()]
+    from veilflow.tabular.schema import Schema
+
+    columns = Schema.from_json(declared)
+    lines = [(name, repr(column)) for name, column in columns.columns.items()]
+    lines += [
+        (f"discovered of {name}", ", ".join(map(str, found))) for name, found in words.items()
+    ]
+    lines += [("label", columns.label)] if columns.label is not None else []
+    return lines + [("always", repr(constraint)) for constraint in columns.constraints]

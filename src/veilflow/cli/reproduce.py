@@ -15,7 +15,10 @@ _PACKAGE = "reproductions"
 @guarded
 def reproduce(
     system: Annotated[str, typer.Argument(help="Which system, such as dp-nf.")],
-    splits: Annotated[int, typer.Option(help="On how many of the splits; 1 for a look.")] = 10,
+    splits: Annotated[
+        int | None,
+        typer.Option(help="On how many of the splits or seeds; 1 for a look, default all."),
+    ] = None,
     table: Annotated[
         list[int] | None, typer.Option(help="Only this table of the paper; may be repeated.")
     ] = None,
@@ -63,7 +66,7 @@ def reproduce(
         shown = [record for record in records if record.misses] if check else records
     else:
         outcome = module.reproduce(
-            splits=splits,
+            splits=module.SPLITS if splits is None else splits,
             table=table or (),
             figure=figures,
             only=only or (),

@@ -1,4 +1,4 @@
-"""`veilflow sample` and `veilflow score`: use a fitted model."""
+"""`veilflow sample`, `veilflow score` and `veilflow impute`: use a fitted model."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +8,14 @@ import typer
 from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, note, statement
 
 Model = Annotated[Path, typer.Argument(help="A model file, such as m.veil.")]
+
+Seed = Annotated[int | None, typer.Option(help="For the same rows again.")]
+Given = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--given", help="Of tables: column=value that all rows have; no value for a gap. Repeat it."
+    ),
+]
 
 _UNPROTECTED = (
     "the scores are computed from the rows themselves and are as private as they are: the model's "
@@ -25,7 +33,8 @@ def sample(
             "--num-rows", "--rows", "-n", help="How many rows; more than memory holds is fine."
         ),
     ] = 1000,
-    seed: Annotated[int | None, typer.Option(help="For the same rows again.")] = None,
+    given: Given = None,
+    seed: Seed = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -37,8 +46,9 @@ def sample(
 
     file_format(out)  # refuse a suffix before the work, not after
     fitted = registry.load(model)
+    settings = {"given": _cells(fitted, given)} if given else {}
     with counting_bar("sampling", num_rows) as monitor:
-        fitted.sample_to(out, num_rows, seed=seed, monitor=monitor)
+        fitted.sample_to(out, num_rows, seed=seed, monitor=monitor, **settings)
     guarantee = fitted.guarantee
     result = {"out": out, "num_rows": num_rows, "guarantee": guarantee.to_json()}
     emit(result, f"wrote {num_rows} rows to {out}\n{statement(guarantee)}", as_json=as_json)
@@ -67,8 +77,10 @@ def score(
 
     file_format(out)
     fitted = registry.load(model)
-    rows = read_rows(data, columns=fitted.columns)
-    scores = fitted.log_prob(rows)
+    if _is_table(fitted):
+        scores = fitted.log_prob(data, extra="ignore")
+    else:
+        scores = fitted.log_prob(read_rows(data, columns=fitted.columns))
     # as private as the rows they are about
     write_rows(Rows(scores.reshape(-1, 1), ("log_prob",)), out, mode=0o600)
     result: dict[str, Any] = {"out": out, "protected": False, "warning": _UNPROTECTED}
@@ -79,3 +91,59 @@ def score(
         text += f"\nmean log density {mean:.6g} (not private)"
     note(f"warning: {_UNPROTECTED}.")
     emit(result, text, as_json=as_json)
+
+
+@guarded
+def impute(
+    model: Model,
+    data: Annotated[Path, typer.Argument(help="A table with gaps, with the model's columns.")],
+    out: Annotated[Path, typer.Option(help="The file to write: .csv, .parquet, .arrow.")],
+    seed: Seed = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fill the gaps of a table by draws from a table model, given what is there.
+
+    The filled table is as private as the table: the model's guarantee does not cover it.
+    """
+    check_out(out, force=force, inputs=(model, data))
+    from veilflow.models import registry
+    from veilflow.tabular.stream import file_format, write_tables
+
+    file_format(out)
+    fitted = registry.load(model)
+    if not _is_table(fitted):
+        raise ValueError(f"{model} is no model of a table: it knows no gaps. Fit one by fit table.")
+    filled = fitted.impute(data, seed=seed, like="pyarrow", extra="ignore")
+    write_tables([filled], out, schema=filled.schema, mode=0o600)
+    warning = (
+        "the filled rows are as private as the rows: the model's guarantee does not cover them"
+    )
+    note(f"warning: {warning}.")
+    emit({"out": out, "protected": False, "warning": warning}, f"wrote {out}", as_json=as_json)
+
+
+def _is_table(fitted: Any) -> bool:
+    from veilflow.models.table.fitted_table import FittedTableFlow
+
+    return isinstance(fitted, FittedTableFlow)
+
+
+def _cells(fitted: Any, given: list[str]) -> dict[str, str | None]:
+    """What `--given` says, by column."""
+    if not _is_table(fitted):
+        raise ValueError("--given is for models of tables. Leave it out.")
+    found: dict[str, str | None] = {}
+    for text in given:
+        # the longest first: a name may hold an equals sign itself
+        names = sorted(fitted.columns, key=len, reverse=True)
+        name = next((name for name in names if text.startswith(f"{name}=")), None)
+        if name is None:
+            raise ValueError(
+                f"--given must be column=value, got {text!r}. The columns are "
+                f"{', '.join(fitted.columns)}."
+            )
+        if name in found:
+            raise ValueError(f"--given names {name!r} twice.")
+        found[name] = text[len(name) + 1 :] or None
+    return found

@@ -128,6 +128,7 @@ def test_each_flow_has_its_own_defaults_and_codes_keep_theirs():
     assert (codes.clipping, codes.optimizer, codes.learning_rate) == ("flat", "adam", 4e-3)
     assert (paper.clipping, paper.optimizer, paper.learning_rate) == ("flat", "adabelief", 4e-3)
     assert paper.hidden == SMALL.hidden
+    assert estimator(warm_start="marginals").recipe().learning_rate < paper.learning_rate
     assert estimator(optimizer="sgd").recipe().optimizer == "sgd"
 
 

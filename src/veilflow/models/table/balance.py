@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from veilflow.flows.code_flow import CodeFlow
 from veilflow.flows.codebook import span
+from veilflow.models.table.conditional import draw
 
 _ROUNDS = 4
 _STEP = 0.9
@@ -32,7 +33,7 @@ def balanced(
     shift = np.asarray(book.log_mass, np.float64).copy()
     for one in range(_ROUNDS):
         moved = eqx.tree_at(lambda f: f.codebook.log_mass, flow, jnp.asarray(shift, jnp.float32))
-        codes = np.asarray(_draw(moved, jax.random.fold_in(key, one), num_rows))
+        codes = np.asarray(draw(moved, jax.random.fold_in(key, one), num_rows))
         for j, mass in enumerate(masses):
             # as if every code had been seen half a time more: none is lost for good
             drawn = np.bincount(codes[:, j], minlength=len(mass)) + 0.5
@@ -41,8 +42,3 @@ def balanced(
             change = np.log(wanted) - np.log(drawn / drawn.sum())
             shift[span(book.slot_columns, j)] += np.clip(_STEP * change, -_MOST, _MOST)
     return eqx.tree_at(lambda f: f.codebook.log_mass, flow, jnp.asarray(shift, jnp.float32))
-
-
-@eqx.filter_jit
-def _draw(flow: CodeFlow, key: Array, num_rows: int) -> Array:
-    return jax.lax.map(flow.sample, jax.random.split(key, num_rows), batch_size=2048)

@@ -75,6 +75,11 @@ def cells_of(column: Column) -> ColumnCells:
     return _of_reals(low, high)
 
 
+def is_real(column: Column) -> bool:
+    """Whether a column holds numbers without a grid."""
+    return isinstance(column, Numeric) and column.num_cells is None
+
+
 def _on_grid(borders: Int[np.ndarray, " borders"], steps: int) -> ColumnCells:
     return ColumnCells(
         edges=borders / steps,

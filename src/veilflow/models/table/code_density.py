@@ -14,6 +14,7 @@ from veilflow.flows.code_flow import CodeFlow
 from veilflow.flows.codebook import Codebook
 from veilflow.models.table.balance import balanced
 from veilflow.models.table.coder import Coder
+from veilflow.models.table.conditional import draw
 from veilflow.models.table.density import AbstractTableDensity, finite
 from veilflow.tabular.codec import EncodedRows
 
@@ -78,7 +79,7 @@ class CodeDensity(AbstractTableDensity):
 
     def draw(self, num_rows: int, key: Key[Array, ""], rng: np.random.Generator) -> EncodedRows:
         """Exact draws."""
-        return self.coder.rows(np.asarray(_draw(self.flow, key, num_rows)), rng)
+        return self.coder.rows(np.asarray(draw(self.flow, key, num_rows)), rng)
 
     def log_prob(self, rows: EncodedRows) -> Float[np.ndarray, " rows"]:
         """Exact scores."""
@@ -151,11 +152,6 @@ def codebook_of(coder: Coder, *, num_waves: int) -> Codebook:
         gaps=[column.ordered and column.nullable for column in columns],
         num_waves=num_waves,
     )
-
-
-@eqx.filter_jit
-def _draw(flow: CodeFlow, key: Array, num_rows: int) -> Array:
-    return jax.lax.map(flow.sample, jax.random.split(key, num_rows), batch_size=2048)
 
 
 @eqx.filter_jit

@@ -1,4 +1,4 @@
-"""Rows with some cells given: drawn in the order of the flow, then resampled by weight.
+"""Rows of a flow, also with some cells given: drawn in its order, then resampled by weight.
 
 Where the given columns come first in that order every weight is the same, and rows are exact. Else
 rows are drawn with the given codes put in place, each weighs as much as these codes were likely on
@@ -15,10 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, Key
 
-from veilflow.flows.code_flow import FREE, CodeFlow
-from veilflow.tabular.codec import EncodedRows, Vocabularies, encode
+from veilflow.flows.code_flow import CodeFlow
+from veilflow.models.table.cells import is_real
+from veilflow.tabular.codec import EncodedRows, Vocabularies, encode, open_numbers
 from veilflow.tabular.columns import OpenCategorical
 from veilflow.tabular.facts import OTHER
+from veilflow.tabular.positions import below_one, to_positions
 from veilflow.tabular.schema import Schema
 
 _PART = 2048
@@ -68,6 +70,11 @@ class Given:
         places = [schema.names.index(name) for name in cells]
         codes, positions = np.zeros((2, 1, len(schema.names)))
         codes[:, places], positions[:, places] = encoded.codes, encoded.positions
+        reals = [name for name, column in part.columns.items() if is_real(column)]
+        for name, number in open_numbers(frame, part, reals).items():
+            # encoded rows may be in single precision
+            exact = below_one(to_positions(part.columns[name], number), np.float64)
+            positions[:, schema.names.index(name)] = np.where(np.isnan(number), 0, exact)
         fixed = np.isin(np.arange(len(schema.names)), places)
         return cls(tuple(cells), fixed, EncodedRows(codes.astype(np.int32), positions))
 
@@ -87,6 +94,12 @@ class Weighted:
     log_weights: Float[np.ndarray, " rows"]
 
 
+@eqx.filter_jit
+def draw(flow: CodeFlow, key: Key[Array, ""], num_rows: int) -> Int32[Array, "rows columns"]:
+    """`num_rows` independent rows."""
+    return jax.lax.map(flow.sample, jax.random.split(key, num_rows), batch_size=_PART)
+
+
 def draw_given(
     flow: CodeFlow,
     given: Int32[np.ndarray, "rows columns"],
@@ -96,7 +109,7 @@ def draw_given(
 ) -> Weighted:
     """One row for each row of `given`, in which `FREE` marks what is to be drawn."""
     allowed = np.ones(flow.codebook.log_mass.shape, bool) if allowed is None else allowed
-    codes, log_weights = _draw(flow, jnp.asarray(given), jnp.asarray(allowed), key)
+    codes, log_weights = _draw_given(flow, jnp.asarray(given), jnp.asarray(allowed), key)
     return Weighted(np.asarray(codes), np.asarray(log_weights, np.float64))
 
 
@@ -123,11 +136,8 @@ def resampled(
 
 
 @eqx.filter_jit
-def _draw(flow: CodeFlow, given: Array, allowed: Array, key: Array) -> tuple[Array, Array]:
+def _draw_given(flow: CodeFlow, given: Array, allowed: Array, key: Array) -> tuple[Array, Array]:
     keys = jax.random.split(key, len(given))
     return jax.lax.map(
         lambda one: flow.sample_given(one[0], one[1], allowed), (keys, given), batch_size=_PART
     )
-
-
-__all__ = ["FREE", "Given", "Weighted", "draw_given", "effective_size", "is_exact", "resampled"]

@@ -12,6 +12,7 @@ from jaxtyping import Bool
 from veilflow._core.keys import Secret
 from veilflow.flows.code_flow import FREE, CodeFlow
 from veilflow.flows.codebook import span
+from veilflow.models.table.cells import is_real
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.conditional import draw_given
 from veilflow.tabular.codec import EncodedRows, Vocabularies, encode, open_numbers, open_values
@@ -108,13 +109,10 @@ def _with_own_cells(
         codes[:, j] = np.where(gaps[:, j] | (own < 0), after, own)
         words[name] += new
     table = to_table(EncodedRows(codes, rows.positions), schema, vocabularies=words)
-    reals = {
-        name: column
-        for name, column in schema.columns.items()
-        if isinstance(column, Numeric) and column.num_cells is None
-    }
-    for name, own in open_numbers(source, schema, tuple(reals)).items():
-        j, column = schema.names.index(name), reals[name]
+    reals = [name for name, column in schema.columns.items() if is_real(column)]
+    for name, own in open_numbers(source, schema, reals).items():
+        j, column = schema.names.index(name), schema.columns[name]
+        assert isinstance(column, Numeric)
         drawn = table.column(j).to_numpy()
         kept = np.where(gaps[:, j], drawn, np.clip(own, column.low, column.high))
         table = table.set_column(j, table.schema.field(j), pa.array(kept))

@@ -1,0 +1,190 @@
+"""What every reproduction does with its runs: perform those that are missing, keep their records."""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from reproductions import records as record_files
+from reproductions.cache import Cache
+from reproductions.records import Record
+
+Say = Callable[[str], None]
+
+
+class Task(Protocol):
+    """What to run: a method on one split of a data set, for one budget. As text, a title."""
+
+    @property
+    def data(self) -> str:
+        """The data set."""
+        ...
+
+    @property
+    def method(self) -> str:
+        """The method."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """The budget."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The start of the file name of the run."""
+        ...
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that decides the result beside the code, as plain JSON."""
+        ...
+
+
+class Finished(Protocol):
+    """The result of a task: numbers as plain JSON, arrays for the figures, and how long it took."""
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Numbers."""
+        ...
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """For figures."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """As the records tell them."""
+        ...
+
+
+T = TypeVar("T", bound=Task)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call of `reproduce` leaves: all records there are, its own among them, and what failed."""
+
+    records: list[Record]
+    made: list[Record]
+    failures: list[str]
+
+
+def perform_missing(
+    tasks: Sequence[T],
+    *,
+    cache_of: Callable[[T], Cache],
+    perform: Callable[[T], Finished],
+    told: Callable[[dict[str, Any]], str],
+    say: Say,
+) -> list[str]:
+    """Perform what is not finished; one run that fails does not end the others.
+
+    Args:
+        tasks: What is to be finished.
+        cache_of: Where the run of a task is kept.
+        perform: Makes a run.
+        told: What is said of a result.
+        say: Where progress is told.
+
+    Returns:
+        A line for every run that failed.
+    """
+    caches = {task: cache_of(task) for task in tasks}
+    missing = [task for task in tasks if caches[task].find(task.name, task.settings) is None]
+    stale = sum(caches[task].stale(task.name, task.settings) for task in missing)
+    if stale:
+        say(
+            f"{stale} finished runs were made by other code and are done again (--any-code: are taken)"
+        )
+    failures = []
+    for count, task in enumerate(missing, start=1):
+        where = f"[{count}/{len(missing)}]"
+        try:
+            done = perform(task)
+        except Exception as error:  # an overnight job goes on; the command ends with a failure
+            failures.append(f"{task}: {type(error).__name__}: {error}")
+            say(f"{where} failed: {failures[-1]}")
+            continue
+        caches[task].store(
+            task.name, task.settings, done.result, seconds=done.seconds, arrays=done.arrays
+        )
+        say(f"{where} {task}: {told(done.result)}, {done.seconds:.1f} s")
+    return failures
+
+
+def keep(
+    path: Path,
+    made: list[Record],
+    *,
+    codes: Collection[str],
+    unmeasured: Callable[[list[Record]], list[Record]],
+    say: Say,
+) -> list[Record]:
+    """Write records among those that are there; where there is none at all, nothing is written.
+
+    Args:
+        path: Their file.
+        made: The new ones, already dated.
+        codes: Fingerprints of the code of today; records of other code are marked.
+        unmeasured: From the records there are to those of cells that must be measured and are not.
+        say: Where it is told what is kept or marked.
+    """
+    before = record_files.dated(record_files.read(path), *codes)
+    kept, held_back = record_files.merge(before, made)
+    for record in held_back:
+        say(f"kept the record on more splits: {record.row}, {record.column}, {record.metric}")
+    stale = sum(record.stale for record in kept)
+    if stale:
+        say(f"{stale} records are of other code and marked as stale")
+    if kept:
+        kept += unmeasured(kept)
+        record_files.write(path, kept)
+    return kept
+
+
+def check_splits(splits: int, most: int) -> None:
+    """Raise unless there are so many splits."""
+    if not 1 <= splits <= most:
+        raise ValueError(f"splits must be from 1 to {most}, got {splits}.")
+
+
+def check_tables(table: Iterable[int], there: Collection[int]) -> None:
+    """Raise unless there are these tables."""
+    for number in table:
+        if number not in there:
+            raise ValueError(f"the tables are {', '.join(map(str, there))}; got {number}.")
+
+
+def check_only(only: Iterable[str], data: Collection[str]) -> None:
+    """Raise unless each text is a filter on these data sets."""
+    for text in only:
+        name, *rest = text.split("/")
+        if name not in data or len(rest) > 2 or (rest and not _is_number(rest[0])):
+            raise ValueError(
+                f"only must be DATA, DATA/EPSILON or DATA/EPSILON/METHOD with a data set of "
+                f"{', '.join(data)}; got {text!r}."
+            )
+
+
+def matches(task: Task, only: Collection[str]) -> bool:
+    """Whether a task fits one of the filters; without filters each does."""
+
+    def fits(text: str) -> bool:
+        name, *rest = text.split("/")
+        same = name == task.data and (not rest or float(rest[0]) == task.epsilon)
+        return same and (len(rest) < 2 or rest[1] == task.method)
+
+    return not only or any(fits(text) for text in only)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return not math.isnan(float(text))
+    except ValueError:
+        return False

@@ -1,0 +1,103 @@
+"""Public bounds of rows of numbers, as flags and files declare them."""
+
+import math
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from veilflow.tabular.io import Rows
+
+Bounds = tuple[list[float], list[float]]
+
+
+def read_bounded(
+    data: Path,
+    columns: str | None,
+    *,
+    low: str | None,
+    high: str | None,
+    file: Path | None,
+    row_norm: float | None,
+) -> tuple["Rows", Bounds | None]:
+    """The rows, and the bounds that the flags declare for them, if they do."""
+    from veilflow.tabular.io import read_rows
+
+    if file is None and low is None and high is None and row_norm is None:
+        raise ValueError(
+            "give --bounds, or --low and --high, or --row-norm. They come from knowledge of the "
+            "domain and are never read from the rows."
+        )
+    rows = read_rows(data, columns=_names(columns))
+    return rows, _bounds(rows, low=low, high=high, file=file)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def _bounds(rows: "Rows", *, low: str | None, high: str | None, file: Path | None) -> Bounds | None:
+    """Bounds per column from the flags, or None where none of them is given."""
+    if (low is None) != (high is None):
+        raise ValueError("give both --low and --high.")
+    if file is not None:
+        if low is not None:
+            raise ValueError("give either --bounds or --low and --high, not both.")
+        return _read_bounds(file, rows)
+    if low is None or high is None:
+        return None
+    dim = rows.values.shape[1]
+    return _numbers("--low", low, dim), _numbers("--high", high, dim)
+
+
+def _numbers(flag: str, text: str, dim: int) -> list[float]:
+    try:
+        numbers = [float(cell) for cell in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"{flag} must be numbers with commas between them, got {text!r}."
+        ) from None
+    if len(numbers) not in (1, dim):
+        raise ValueError(f"{flag} must be one number or {dim}, one per column; got {len(numbers)}.")
+    return numbers * dim if len(numbers) == 1 else numbers
+
+
+def _read_bounds(file: Path, rows: "Rows") -> Bounds:
+    """Bounds from a TOML file that names every column of the data, and no other."""
+    with open(file, "rb") as opened:
+        try:
+            table = tomllib.load(opened)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{file} is not a TOML file: {error}") from None
+    names: Sequence[str] = rows.columns or [f"x{i + 1}" for i in range(rows.values.shape[1])]
+    for name in table:
+        if name not in names:
+            known = ", ".join(map(repr, names))
+            raise ValueError(
+                f"{file} bounds {name!r}, but there is no such column among those read: {known}."
+            )
+    lows, highs = [], []
+    for name in names:
+        pair = table.get(name)
+        if pair is None:
+            raise ValueError(
+                f"column {name!r} has no bounds in {file}. Declare them, or choose columns with "
+                "--columns. They are not read from the data."
+            )
+        if not _is_pair(pair):
+            raise ValueError(f"{file}: {name} must be two numbers, such as {name} = [0, 120].")
+        low, high = float(pair[0]), float(pair[1])
+        if not -math.inf < low < high < math.inf:
+            raise ValueError(f"{file}: {name} must be finite and rise, got [{low:g}, {high:g}].")
+        lows.append(low)
+        highs.append(high)
+    return lows, highs
+
+
+def _is_pair(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
+    )

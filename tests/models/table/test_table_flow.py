@@ -1,0 +1,128 @@
+"""Fits of tables as they come: empty, tiny, full of gaps, full of words; bad ones refused."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import veilflow as vf
+from tests.models.table import small
+from veilflow.models.table.discovery import discover
+
+QUICK = {"steps": 0, "warm_start": "none", "hidden": ()}
+
+
+def fit(schema: vf.Schema, table, **settings):
+    return small.estimator(**{"schema": schema, "num_records": None, **QUICK, **settings}).fit(
+        table, progress=False
+    )
+
+
+def test_a_table_without_rows_is_refused():
+    with pytest.raises(ValueError, match="the table has no rows"):
+        fit(small.SCHEMA, small.frame(5).iloc[:0])
+
+
+def test_a_table_of_one_row_is_fitted_and_not_told():
+    table = small.frame(1)
+    model = fit(small.SCHEMA, table)
+    rows = model.sample(200, seed=0)
+    assert model.vocabularies["city"] == ()
+    assert set(rows.city.dropna()) <= {"(other)"}
+    # noise covers a single row: nothing in it is certain
+    assert rows.sex.nunique() == 2
+    assert rows.age.nunique() > 5
+    assert np.isfinite(model.log_prob(table)).all()
+
+
+def test_columns_of_nothing_but_gaps_are_fitted():
+    schema = vf.Schema(
+        number=vf.Numeric(0, 10, nullable=True),
+        unknown=vf.Numeric(nullable=True),
+        word=vf.OpenCategorical(nullable=True),
+        listed=vf.Categorical("x", nullable=True),
+        day=vf.Datetime("2020-01-01", "2020-12-31", resolution="day", nullable=True),
+        there=vf.Boolean(),
+    )
+    table = pd.DataFrame({name: [None] * 300 for name in schema.names}).assign(there=True)
+    model = fit(schema, table, num_records=300)
+    rows = model.sample(400, seed=0)
+    assert rows.drop(columns="there").isna().mean().min() > 0.8
+    assert rows.there.mean() > 0.8
+    filled = model.impute(table, seed=0)  # and gaps are filled though none ever was
+    assert filled.isna().sum().sum() == 0
+
+
+def test_five_thousand_words_become_those_that_many_share():
+    rng = np.random.default_rng(0)
+    words = np.array([f"word{i}" for i in range(5000)])
+    often = rng.choice(["yes", "no"], 3000)
+    table = pd.DataFrame({"a": np.concatenate([words, often]), "b": rng.uniform(size=8000)})
+    schema = vf.Schema(a=vf.OpenCategorical(), b=vf.Numeric(0, 1))
+    model = fit(schema, table)
+    assert model.vocabularies["a"] == ("no", "yes")
+    shares = model.sample(3000, seed=0).a.value_counts(normalize=True)
+    assert shares["(other)"] == pytest.approx(5 / 8, abs=0.05)
+    few = vf.Schema(a=vf.OpenCategorical(max_values=1), b=vf.Numeric(0, 1))
+    recipe = small.estimator(schema=few).recipe()
+    _, words = discover(table, few, recipe, private=True)
+    assert len(words["a"]) == 1
+
+
+def test_one_column_and_no_label_are_enough():
+    table = pd.DataFrame({"a": np.repeat(["x", "y"], [900, 100])})
+    schema = vf.Schema(a=vf.Categorical("x", "y"))
+    model = fit(schema, table, warm_start="marginals", hidden=(4,), num_records=1000)
+    assert model.order == ("a",)
+    assert (model.sample(3000, seed=0).a == "x").mean() == pytest.approx(0.9, abs=0.04)
+    assert np.exp(model.log_prob(pd.DataFrame({"a": ["x", "y"]}))).sum() == pytest.approx(1)
+    assert set(model.sample(5, given={"a": "y"}).a) == {"y"}
+
+
+def test_the_label_is_drawn_last_and_columns_keep_their_order():
+    schema = vf.Schema(small.SCHEMA.columns, label="age")
+    model = fit(schema, small.frame(50))
+    assert model.order == ("gain", "city", "sex", "grade", "seen", "smoker", "age")
+    assert tuple(model.sample(2).columns) == small.SCHEMA.names
+
+
+def test_frames_and_files_of_any_kind_say_the_same(tmp_path):
+    table = small.frame(80).drop(columns="city")
+    schema = vf.Schema({n: c for n, c in small.SCHEMA.columns.items() if n != "city"})
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    parquet.write_table(arrow, tmp_path / "t.parquet")
+    sources = [table, table[table.columns[::-1]], arrow, tmp_path / "t.csv", tmp_path / "t.parquet"]
+    scores = [fit(schema, source, num_records=80).log_prob(table) for source in sources]
+    for other in scores[1:]:
+        np.testing.assert_allclose(other, scores[0], rtol=1e-5)
+
+
+BAD = {
+    "a category nobody declared": (lambda t: t.assign(sex="X"), "column 'sex'"),
+    "a column missing": (lambda t: t.drop(columns="age"), "has no column 'age'"),
+    "a column too many": (lambda t: t.assign(more=1), "not in the schema: 'more'"),
+    "words for numbers": (lambda t: t.assign(gain="much"), "column 'gain'"),
+    "gaps nobody declared": (lambda t: t.assign(smoker=None), "column 'smoker' has missing cells"),
+    "another table": (lambda t: pd.DataFrame({"x": [1]}), "no column"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), BAD.values(), ids=BAD.keys())
+def test_a_table_that_does_not_fit_the_schema_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        fit(small.SCHEMA, change(small.frame(30)))
+
+
+def test_columns_too_many_may_be_ignored():
+    estimator = small.estimator(**QUICK)
+    model = estimator.fit(small.frame(30).assign(more=1), progress=False, extra="ignore")
+    assert "more" not in model.columns
+
+
+def test_a_fit_is_saved_where_it_shall_be(tmp_path):
+    model = small.estimator(**QUICK).fit(
+        small.frame(30), progress=False, save_as=tmp_path / "m.veil"
+    )
+    assert repr(vf.load(tmp_path / "m.veil")) == repr(model)
