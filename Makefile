@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
+# whole files to each worker, so that what a file compiles is compiled once; few workers, as each holds it in memory
+PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
 BIN    := $(VENV)/bin
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -26,10 +28,10 @@ demo: $(DEV) ## fit a private flow on generated data; leaves its results in demo
 	$(BIN)/veilflow demo --out demo $(ARGS)
 
 test: $(DEV) ## run the tests, except those marked slow
-	$(BIN)/python -m pytest -q -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -q -m "not slow" $(PARALLEL) $(ARGS)
 
 test-all: $(DEV) ## run every test, slow ones included
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q $(PARALLEL) $(ARGS)
 
 lint: $(DEV) ## ruff (lint and format) and pyright
 	$(BIN)/ruff check .
