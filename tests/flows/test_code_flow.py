@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.hostile import norm
+from tests.flows.clipped import check_bounds
 from tests.flows.test_bijections import shaken
-from veilflow import engine
-from veilflow.engine.observed import clipped_total, measured, observe_gradients
+from veilflow.engine.observed import measured, observe_gradients
 from veilflow.flows.code_flow import FREE, CodeFlow
 from veilflow.flows.codebook import Codebook, span
 from veilflow.nn.frozen import trainable_part
@@ -30,14 +29,7 @@ CASES = {
     "one, backwards": ((7,), (3, 2, 1, 0)),
     "two, mixed": ((6, 5), (2, 0, 3, 1)),
 }
-CLIP_NORM = 0.3
 NUM_DRAWS = 20_000
-CLIPPINGS = {
-    "flat": engine.Flat(CLIP_NORM),
-    "per layer": engine.PerLayer(CLIP_NORM),
-    "per unit": engine.PerUnit(CLIP_NORM),
-    "sparsified": engine.Sparsified(CLIP_NORM, sparsity=0.5),
-}
 
 
 def book(**options) -> Codebook:
@@ -203,25 +195,7 @@ def test_every_clipping_keeps_its_bound():
     flow = shaken(flow_of("two, mixed"), 3.0)
     top = np.iinfo(np.int32).max
     rows = np.array([*ROWS[::30][:4], [top, -top, top, 9], [-1, 5, 3, -7]], np.int32)
-
-    @jax.jit
-    def clipped(i):
-        loss_key, clip_key = jax.random.split(jax.random.key(0))
-        captured = observe_gradients(loss_fn, flow, rows, jnp.arange(6) == i, loss_key)
-        return {
-            name: clipped_total(
-                lambda o, k, c=clipping: c.clip(o, c.init(), k),
-                captured,
-                jax.random.clone(clip_key),
-            )
-            for name, clipping in CLIPPINGS.items()
-        }
-
-    shares = [clipped(i) for i in range(6)]
-    for name, clipping in CLIPPINGS.items():
-        lengths = [norm(share[name]) for share in shares]
-        assert max(lengths) <= clipping.sensitivity
-        assert max(lengths) > 0.5 * CLIP_NORM  # and leaves something
+    check_bounds(flow, loss_fn, [rows])
 
 
 def test_codes_outside_of_a_column_are_codes_of_nobody():

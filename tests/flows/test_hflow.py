@@ -10,10 +10,10 @@ import optax
 import pytest
 
 from tests.engine.hostile import norm
+from tests.flows.clipped import check_bounds
 from tests.flows.test_bijections import close, layers_of, made, shaken
-from veilflow import engine
 from veilflow._core.errors import PrivacyError
-from veilflow.engine.observed import clipped_total, measured, observe_gradients
+from veilflow.engine.observed import measured, observe_gradients
 from veilflow.flows import (
     LU,
     Autoregressive,
@@ -40,13 +40,6 @@ OPTIONS = {
     "separate, low rank, uniform": ("separate", "low-rank", "uniform", "public"),
     "separate, LU, variational": ("separate", "lu", "variational", "private"),
     "separate, none, uniform": ("separate", "none", "uniform", "private"),
-}
-CLIP_NORM = 0.3
-CLIPPINGS = {
-    "flat": engine.Flat(CLIP_NORM),
-    "per layer": engine.PerLayer(CLIP_NORM),
-    "per unit": engine.PerUnit(CLIP_NORM),
-    "sparsified": engine.Sparsified(CLIP_NORM, sparsity=0.5),
 }
 
 
@@ -142,26 +135,7 @@ def test_hostile_rows_have_the_norm_of_their_gradient_or_are_left_out(name: str)
 
 def test_every_clipping_keeps_its_bound_on_ordinary_and_on_hostile_rows():
     flow = shaken_flow("conditional, low rank, variational")
-
-    @jax.jit
-    def clipped(rows, i):
-        loss_key, clip_key = jax.random.split(jax.random.key(0))
-        captured = observe_gradients(loss_fn, flow, rows, jnp.arange(6) == i, loss_key)
-        return {
-            name: clipped_total(
-                lambda o, k, c=clipping: c.clip(o, c.init(), k),
-                captured,
-                jax.random.clone(clip_key),
-            )
-            for name, clipping in CLIPPINGS.items()
-        }
-
-    for rows in (ordinary_rows(), hostile_rows()):
-        shares = [clipped(rows, i) for i in range(6)]
-        for name, clipping in CLIPPINGS.items():
-            lengths = [norm(share[name]) for share in shares]
-            assert max(lengths) <= clipping.sensitivity
-            assert max(lengths) > 0.5 * CLIP_NORM  # and leaves something
+    check_bounds(flow, loss_fn, [ordinary_rows(), hostile_rows()])
 
 
 def test_every_trained_number_sits_in_a_layer_and_nothing_else_is_held():

@@ -7,6 +7,7 @@ none of their values, until a person has confirmed them.
 
 import datetime as dt
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from decimal import Decimal
@@ -22,7 +23,7 @@ _WORDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Column:
+class Column(ABC):
     """A declared column; one of the kinds below.
 
     A cell is a code and a position. Where `has_position`, code 0 is a value at a position in
@@ -69,8 +70,9 @@ class Column:
         """How many codes there are; `vocabulary` is what was discovered of an open list."""
         return self._num_values(vocabulary) + self.nullable
 
+    @abstractmethod
     def _num_values(self, vocabulary: Sequence[str] | None) -> int:
-        raise NotImplementedError
+        """How many codes there are besides that of a missing cell."""
 
     def __repr__(self) -> str:
         return _show(self, [], [f for f in fields(self) if f.name != "unconfirmed"])

@@ -127,7 +127,7 @@ def open_numbers(source: Any, schema: Schema, columns: Sequence[str]) -> dict[st
     for name in columns:
         _check_column(name, names)
     found: dict[str, list[np.ndarray]] = {name: [np.zeros(0)] for name in columns}
-    for block in blocks if columns else ():
+    for block in blocks:
         for name in columns:
             cells = _read(name, schema.columns[name], block(names.index(name)), ())
             silent = cells.missing | cells.unreadable

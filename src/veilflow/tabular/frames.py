@@ -190,7 +190,7 @@ def _batches(path: Path, kind: str, chunk: int) -> "Iterator[pa.RecordBatch]":
     import pyarrow as pa
     from pyarrow import ipc, parquet
 
-    try:
+    with readable(path, kind):
         if kind == "parquet":
             # by default all row groups are fetched at once, ahead of the first batch
             with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
@@ -201,6 +201,15 @@ def _batches(path: Path, kind: str, chunk: int) -> "Iterator[pa.RecordBatch]":
             for batch in _ipc_batches(file, ipc):
                 for start in range(0, max(1, len(batch)), chunk):
                     yield batch.slice(start, chunk)
+
+
+@contextlib.contextmanager
+def readable(path: Path, kind: str) -> "Iterator[None]":
+    """Whatever goes wrong in reading a Parquet or Arrow file becomes one clear error."""
+    import pyarrow as pa
+
+    try:
+        yield
     except (pa.ArrowException, ValueError, OSError) as error:
         if isinstance(error, PermissionError):
             raise

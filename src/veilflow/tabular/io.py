@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from veilflow.tabular.frames import as_frame
+from veilflow.tabular.frames import as_frame, readable
 from veilflow.tabular.stream import check_names, file_format, write_chunks
 from veilflow.tabular.text import read_csv
 
@@ -135,7 +135,7 @@ def _read_arrow(path: Path, kind: str, columns: Sequence[str] | None) -> Any:
     import pyarrow as pa
     from pyarrow import ipc, parquet
 
-    try:
+    with readable(path, kind):
         if kind == "parquet":
             with parquet.ParquetFile(path) as file:
                 present = [name for name in columns or () if name in file.schema_arrow.names]
@@ -146,12 +146,6 @@ def _read_arrow(path: Path, kind: str, columns: Sequence[str] | None) -> Any:
             except pa.ArrowInvalid:  # the other of Arrow's two layouts
                 file.seek(0)
                 return ipc.open_stream(file).read_all()
-    except (pa.ArrowException, ValueError, OSError) as error:
-        if isinstance(error, PermissionError):
-            raise
-        raise ValueError(
-            f"{path.name} is not a readable {kind} file: damaged, or of another format."
-        ) from None
 
 
 def _read_numpy(path: Path, columns: Sequence[str] | None) -> Rows:

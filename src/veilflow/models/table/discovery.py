@@ -40,7 +40,7 @@ def discover(
     """
     lists, ranges = open_columns(schema)
     found: dict[str, Column] = {}
-    for name, values in open_numbers(source, schema, ranges).items():
+    for name, values in open_numbers(source, schema, ranges).items() if ranges else ():
         column = schema.columns[name]
         assert isinstance(column, Numeric)
         low, high = _range(values, column.step, recipe.discovery_epsilon, private=private)
