@@ -17,8 +17,11 @@ NAMES = (
     "sampling",
     "compile",
     "planner",
+    "tables",
+    "table_planner",
+    "marginals",
 )
-ON_GPU = ("step",)
+ON_GPU = ("step", "tables")
 """The benchmarks that say something about a GPU; their results have a file of their own."""
 
 

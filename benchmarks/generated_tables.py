@@ -3,6 +3,7 @@
 `people` has what a register has: counts with heaps, amounts that are mostly zero, categories of very
 different size that depend on each other, and a label that no pair of columns explains. `terrain` has
 what a survey has: ten smooth columns that bend around each other, and seven classes of unequal size.
+`wide` has as many columns as you like, for questions of speed.
 """
 
 import numpy as np
@@ -93,6 +94,25 @@ def terrain(n: int, *, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
     }
     whole = {k: (np.clip(np.round(v), a, b).astype(int), a, b) for k, (v, a, b) in tops.items()}
     return _table(whole, {"label": (score.argmax(axis=1), 7)})
+
+
+def wide(n: int, *, num_columns: int, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
+    """Numbers, mostly-zero amounts and categories in turns, each after the two before, and a label."""
+    rng, fixed = np.random.default_rng(seed), np.random.default_rng(13)
+    whole, codes = {}, {}
+    seen = [rng.uniform(size=n), rng.uniform(size=n)]
+    for i in range(num_columns - 1):
+        if i % 3 < 2:
+            value = np.tanh(seen[-1] - seen[-2] + rng.normal(size=n)) / 2 + 0.5
+            value = np.where(value < 0.7, 0, value) if i % 3 else value
+            whole[f"number{i}"] = (np.round(1000 * value).astype(int), 0, 1000)
+            seen.append(value)
+        else:
+            size = (2, 5, 9, 16)[i // 3 % 4]
+            codes[f"category{i}"] = (_choice(rng, fixed, seen[-2:], size, 2.0), size)
+            seen.append(codes[f"category{i}"][0] / size)
+    codes["label"] = (_choice(rng, fixed, seen[-6:], 2, 3.0), 2)
+    return _table(whole, codes)
 
 
 TABLES = {"people": people, "terrain": terrain}

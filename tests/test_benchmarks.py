@@ -155,3 +155,98 @@ def test_contestants_take_turns_and_slow_ones_take_fewer():
     medians = compare(contestants, rounds=4)
     assert "".join(calls) == "ab" + "ab" + "a" + "ab" + "a"
     assert set(medians) == {"a", "b"}
+
+
+def test_a_data_set_that_is_not_there_is_not_measured_and_misses(tmp_path, monkeypatch):
+    from benchmarks import tables
+
+    monkeypatch.setenv("VEILFLOW_DATA", str(tmp_path))
+    monkeypatch.setattr(
+        tables,
+        "_measured",
+        lambda what, rows, size, quick: tables.measure(what, rows, size, quick=quick),
+    )
+    found = tables._covertype(quick=False, on_gpu=False)
+    assert [r.must for r in found] == [1500, 3]
+    assert all(r.value is None and r.misses and "VEILFLOW_DATA" in r.name for r in found)
+
+
+@pytest.mark.parametrize(
+    ("backend", "bounds"), [("gpu", [300]), ("cpu", [480, 3, 20, 60, None, 1500, 3])]
+)
+def test_tables_are_held_to_the_bounds_of_the_device(backend, bounds, monkeypatch):
+    from benchmarks import tables
+
+    monkeypatch.setattr(tables.jax, "default_backend", lambda: backend)
+    kept = {"rows": 9, "fit": 1.0, "peak": 0.5, "sample": 2.0}
+    monkeypatch.setattr(tables, "_measured", lambda *_: kept)
+    assert [r.must for r in tables.run()] == bounds
+
+
+def test_every_alternative_of_the_planner_of_tables_is_one():
+    from benchmarks import generated_tables, table_planner
+
+    import veilflow as vf
+
+    for name, size, epsilon, choices in table_planner.CASES:
+        _, schema = generated_tables.TABLES[name](20, seed=1)
+        given = {"budget": vf.Budget(epsilon=epsilon, delta=1e-5), "num_records": size}
+        planned = vf.TableFlow(schema=schema, **given).recipe()
+        for choice, settings in choices.items():
+            made = vf.TableFlow(schema=schema, **given, **settings(planned.to_json())).recipe()
+            assert (made == planned) is (choice == "as planned"), (name, epsilon, choice)
+
+
+def test_wide_tables_are_as_their_schema_says():
+    from benchmarks import generated_tables
+
+    frame, schema = generated_tables.wide(50, num_columns=20, seed=1)
+    assert list(frame) == list(schema.names)
+    assert len(schema.names) == 20
+    assert {column.kind for column in schema.columns.values()} == {"numeric", "categorical"}
+    for name, column in schema.columns.items():
+        if column.kind == "numeric":
+            assert frame[name].between(column.low, column.high).all()
+        else:
+            assert set(frame[name]) <= set(column.values)
+
+
+def test_marginals_without_their_peer_say_so(monkeypatch):
+    from benchmarks import marginals
+
+    monkeypatch.setattr(marginals, "find_spec", lambda name: None)
+    monkeypatch.setattr(marginals, "ours", lambda *_: {"AUROC": 0.9, "seconds": 1.0})
+    monkeypatch.setattr(marginals, "figures", lambda *_: {"AUROC": 0.9})
+    found = marginals.run(quick=True)
+    assert [r.better for r in found if "AUROC" in r.name] == ["higher"] * 3
+    (skipped,) = [r for r in found if r.peer]
+    assert skipped.value is None
+    assert "pip install mbi" in skipped.name
+
+
+def test_the_peer_of_marginals_asks_for_a_tree_and_keeps_codes_apart():
+    import numpy as np
+    from benchmarks import generated_tables, mbi_tree
+
+    frame, schema = generated_tables.people(2000, seed=1)
+    rng = np.random.default_rng(0)
+    codes, sizes = {}, {}
+    for name, column in schema.columns.items():
+        edges = mbi_tree._edges(frame[name].to_numpy(), column)
+        codes[name] = mbi_tree._codes(frame[name], column, edges)
+        sizes[name] = mbi_tree._size(column, edges)
+        cells = mbi_tree._cells(codes[name], column, edges, rng)
+        np.testing.assert_array_equal(
+            mbi_tree._codes(frame.assign(**{name: cells})[name], column, edges), codes[name]
+        )
+    zeros = frame["losses"] == 0  # a heap has a bin of its own
+    assert set(codes["losses"][zeros]).isdisjoint(codes["losses"][~zeros])
+    asked = mbi_tree._tables(codes, sizes, "label")
+    pairs = [frozenset(names) for names in asked if len(names) == 2]
+    assert len(set(pairs)) == len(pairs)
+    assert {frozenset((name, "label")) for name in codes if name != "label"} <= set(pairs)
+    reached = {"label"}
+    tree = pairs[: len(codes) - 1]
+    for _ in tree:
+        reached = reached.union(*(pair for pair in tree if pair & reached))
+    assert reached == set(codes)

@@ -11,9 +11,6 @@ from typing import Any
 
 import veilflow as vf
 
-ALL_TO_MARGINALS = 0.9
-"""Share for the marginals where no step is trained: histograms of columns take the rest."""
-
 SPARSITIES = (0.25, 0.5, 0.75, 0.9)
 
 
@@ -40,7 +37,7 @@ def _paper(*, flow: Mapping[str, Any] | None = None, **settings: Any) -> Method:
 METHODS: dict[str, Method] = {
     "codes": Method(),
     "codes-cold": Method(_COLD),
-    "marginals": Method({"steps": 0, "warm_share": ALL_TO_MARGINALS}),
+    "marginals": Method({"steps": 0}),
     "hflow": _paper(),
     "hflow-separate": _paper(flow={"network": "separate"}),
     "hflow-lu": _paper(flow={"linear": "lu"}),

@@ -56,27 +56,42 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
             "--hidden",
             "8,9",
         ),
-        *("--most-bins", 9, "--steps", 7, "--batch-size", 50, "--clip-norm", 0.5),
+        *(
+            "--label-weight",
+            3,
+            "--most-bins",
+            9,
+            "--steps",
+            7,
+            "--batch-size",
+            50,
+            "--clip-norm",
+            0.5,
+        ),
         *("--learning-rate", 0.01, "--weight-decay", 0.1, "--seed", 3, "--extra", "ignore"),
-        *("--pay-for-discovery", "--out", "m.veil"),
+        *("--pay-for-discovery", "--invalid", "replace", "--hardened", "--checkpoint", "run.ckpt"),
+        *("--out", "m.veil"),
     )
     assert found["out"] == "m.veil"
     ((estimator, rows, settings),) = calls
     assert rows == "t.csv"
     assert settings.pop("save_as").name == "m.veil"
-    assert settings == {"progress": True, "extra": "ignore"}
+    assert str(settings.pop("checkpoint")) == "run.ckpt"
+    assert settings == {"progress": True, "extra": "ignore", "invalid": "replace"}
     given = {
         "num_records": 600,
         "warm_start": "marginals",
         "warm_share": 0.2,
         "hidden": (8, 9),
         "most_bins": 9,
+        "label_weight": 3.0,
         "steps": 7,
         "batch_size": 50,
         "clip_norm": 0.5,
         "learning_rate": 0.01,
         "weight_decay": 0.1,
         "seed": 3,
+        "hardened": True,
     }
     expected = vf.TableFlow(
         schema=small.SCHEMA, budget=vf.Budget(4.0, 1e-4), pay_for_discovery=True, **given
@@ -133,6 +148,8 @@ def test_wrong_input_is_one_line(veilflow, table, tmp_path):
     missing = ("fit", "table", "none.csv", "--schema", "s.toml", *BUDGET, "--steps", 1)
     refused(veilflow(*missing, *out), "there is no file none.csv", 1)
     refused(veilflow("fit", "table", "t.csv", "--schema", "no.toml", *BUDGET, *out), "no.toml", 1)
+    held = veilflow(*FIT, "--hardened", "--checkpoint", "run.ckpt", *out)
+    refused(held, "a hardened run cannot have a checkpoint", 1)
     draft = veilflow("schema", "t.csv", "--out", "draft.toml")
     assert draft.exit_code == 0
     words = ("fit", "table", "t.csv", "--schema", "draft.toml", *BUDGET, *out)
@@ -218,6 +235,27 @@ def test_gaps_are_filled_for_the_owner_alone(in_json, saved):
         there = before[name].notna()
         assert (before[name][there] == after[name][there]).all(), name
     assert stat.S_IMODE(os.stat("f.csv").st_mode) == 0o600
+
+
+def test_columns_that_the_model_does_not_know_are_named_when_they_are_left_out(veilflow, saved):
+    pd.read_csv("t.csv").head(3).assign(**{"patient id": 7}).to_csv("more.csv", index=False)
+    done = veilflow("impute", saved, "more.csv", "--out", "f.csv")
+    assert done.exit_code == 0, done.stderr
+    assert "left out, as the model does not have them: patient id" in done.stderr
+    assert "patient id" not in pd.read_csv("f.csv")
+
+
+def test_an_interrupt_leaves_the_files_as_they_were(veilflow, saved, monkeypatch, tmp_path):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    veilflow("sample", saved, "-n", 10, "--out", "s.csv")
+    before = sorted(os.listdir()), (tmp_path / "s.csv").read_bytes()
+    monkeypatch.setattr("veilflow.models.table.fitted_table.constrained", interrupted)
+    done = veilflow("sample", saved, "-n", 10, "--out", "s.csv", "--force")
+    assert done.exit_code == 130
+    assert "interrupted. No result was written" in done.stderr
+    assert (sorted(os.listdir()), (tmp_path / "s.csv").read_bytes()) == before
 
 
 def test_inspect_shows_columns_and_what_was_discovered(veilflow, in_json, saved):

@@ -24,6 +24,7 @@ from veilflow.evaluation import (
     table_report,
 )
 from veilflow.evaluation._features import MAX_OPEN_VALUES, FeatureMap
+from veilflow.tabular.facts import OTHER
 
 CHEAP = ("logistic regression", "decision tree", "naive Bayes")
 
@@ -72,6 +73,12 @@ def schema(labels="np"):
         (vf.Boolean(), [True, False], [1, 1], 0.5),
         (vf.OpenCategorical(), ["u", "v"], ["v", "w"], 0.5),
         (vf.OpenCategorical(nullable=True), [None, None], [None], 0.0),
+        # as a fit reads them: text, spaces and words for gaps
+        (vf.Categorical(1, 2), ["1", " 2"], [1, 2], 0.0),
+        (vf.Categorical("a", "b", nullable=True), ["a ", "NA"], ["a", None], 0.0),
+        (vf.Boolean(), ["yes", "no"], [True, False], 0.0),
+        (vf.OpenCategorical(nullable=True), ["u", "u ", "", OTHER], ["u", "u", None, OTHER], 0.0),
+        (vf.Numeric(0, 20, nullable=True), ["3", " 19.5", "?"], [3, 19.5, None], 0.0),
         (vf.Numeric(0, 20), [0.0, 0.99, 19.0, 20.0], [0.5, 0.1, 19.5, 25.0], 0.0),
         (vf.Numeric(0, 20), [0.99], [1.01], 1.0),  # the edge of a bin lies between
         (vf.Numeric(0, 20, nullable=True), [0.5, None], [0.5, 0.5], 0.5),
@@ -263,6 +270,14 @@ def test_rare_values_of_an_open_list_share_a_feature():
     assert found[0, :-1].sum() == 1
     np.testing.assert_array_equal(found[1:3, -1], 1.0)
     assert found[3].sum() == 0  # the training rows have no gaps, so a gap is nothing that is known
+
+
+def test_categories_of_a_frame_that_have_no_cell_are_no_values():
+    columns, train = one_column(vf.OpenCategorical(), ["u", "v", "v"])
+    typed = train.astype({"x": pd.CategoricalDtype(["u", "unused", "v"])})
+    found = FeatureMap.of(typed, columns)
+    np.testing.assert_array_equal(found(typed), found(train))
+    assert found(typed).shape == (3, 3)
 
 
 def test_all_nine_classifiers_learn_what_is_easy_and_say_nothing_aloud():

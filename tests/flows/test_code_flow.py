@@ -210,22 +210,24 @@ def test_codes_outside_of_a_column_are_codes_of_nobody():
     seed=st.integers(0, 99),
     ordered=st.integers(0, 15),
 )
-def test_single_columns_see_what_all_columns_together_see(sizes, seed, ordered):
+def test_walking_along_a_row_finds_its_log_prob(sizes, seed, ordered):
     rng = np.random.default_rng(seed)
     kinds = [bool(ordered >> j & 1) for j in range(len(sizes))]
     gaps = [kind and size > 1 for kind, size in zip(kinds, sizes, strict=True)]
     masses = [rng.gamma(0.5, size=size) for size in sizes]
-    made = Codebook.create(masses, ordered=kinds, gaps=gaps, num_waves=3)
-    codes = np.array([rng.integers(size) for size in sizes])
-    features = np.asarray(made.features(made.one_hot(jnp.asarray(codes))))
-    params = rng.normal(size=features.shape).astype(np.float32)
-    logits = np.asarray(made.logits(jnp.asarray(params)))
-    for j, code in enumerate(codes):
-        mine, slots = span(made.feature_columns, j), span(made.slot_columns, j)
-        np.testing.assert_allclose(made.features_of(j, code), features[mine], atol=1e-6)
-        found = made.logits_of(j, jnp.asarray(params[mine]))
-        np.testing.assert_allclose(found, logits[slots], rtol=1e-5, atol=1e-5)
-        assert np.exp(np.asarray(made.log_mass)[slots]).sum() == pytest.approx(1, abs=1e-5)
+    book = Codebook.create(masses, ordered=kinds, gaps=gaps, num_waves=3)
+    hidden = ((), (5,), (7, 4))[seed % 3]
+    order = rng.permutation(len(sizes)).tolist()
+    flow = CodeFlow.create(book, key=jax.random.key(seed), order=order, hidden=hidden)
+    noise = rng.normal(size=flow.layers[-1].weight.shape).astype(np.float32)
+    flow = eqx.tree_at(lambda f: f.layers[-1].weight, flow, jnp.asarray(noise))
+    codes = jnp.array([rng.integers(size) for size in sizes])
+    drawn, log_weight = flow.sample_given(jax.random.key(0), codes)
+    assert drawn.tolist() == codes.tolist()
+    assert float(log_weight) == pytest.approx(float(flow.log_prob(codes)), rel=1e-4, abs=1e-4)
+    for j in range(len(sizes)):
+        slots = span(book.slot_columns, j)
+        assert np.exp(np.asarray(book.log_mass)[slots]).sum() == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize(

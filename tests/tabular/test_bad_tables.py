@@ -96,6 +96,8 @@ def test_settings_and_sources_of_other_kinds_are_refused(tmp_path):
         encode(frame, SCHEMA, invalid="drop")
     with pytest.raises(TypeError, match="got ndarray"):
         encode(np.zeros((2, 2)), SCHEMA)
+    with pytest.raises(TypeError, match=r"got Lazy. Call its collect\(\) first"):
+        encode(type("Lazy", (), {"collect": None})(), SCHEMA)
     with pytest.raises(FileNotFoundError, match="no file"):
         encode(tmp_path / "t.csv", SCHEMA)
     (tmp_path / "d.csv").mkdir()
@@ -115,6 +117,8 @@ SOUND = {
     "spaces": b" a , bee \n 1 , x \n2, \n3,y  \n",
     "quotes": b'"a","bee"\n"1","x"\n"2",""\n"3", "y"\n',
     "semicolons": b"a;bee\n1;x\n2;\n3;y\n",
+    "tabs": b"a\tbee\n1\tx\n2\t\n3\ty\n",
+    "bars": b"a|bee\n1|x\n2|\n3|y\n",
     "short lines": b"a,bee\n1,x\n2\n3,y\n",
     "blank lines": b"\na,bee\n\n1,x\n2,?\n\n3,y\n\n",
     "windows": b"a,bee\r\n1,x\r\n2,NULL\r\n3,y",
@@ -136,6 +140,12 @@ def test_quoted_newlines_commas_and_quotes_are_part_of_a_cell(tmp_path):
     schema = vf.Schema(a=vf.Categorical(*words))
     pd.DataFrame({"a": words}).to_csv(tmp_path / "t.csv", index=False)
     assert encode(tmp_path / "t.csv", schema).codes[:, 0].tolist() == [0, 1, 2, 3]
+
+
+def test_separators_in_quotes_are_part_of_a_name(tmp_path):
+    (tmp_path / "t.csv").write_text('"net; monthly; EUR",b\n1,2\n')
+    schema = vf.Schema({"net; monthly; EUR": vf.Numeric(0, 9), "b": vf.Numeric(0, 9)})
+    assert len(encode(tmp_path / "t.csv", schema)) == 1
 
 
 UNSOUND = {

@@ -28,6 +28,8 @@ DRAFTS = {
     "one real": ([np.pi], vf.Numeric(np.pi, 2 * np.pi)),
     "infinite": ([0.123456, np.inf, 1.5], vf.Numeric(0.123456, 1.5)),
     "huge": ([1e300, -1e300], vf.Numeric(-1e300, 1e300)),
+    "long codes": ([2**53 + 1, 7], vf.Categorical("7", str(2**53 + 1))),
+    "almost long": ([2**53 - 1, 7], vf.Numeric(7, 2**53 - 1)),
     "zero or one": ([0, 1, 1], vf.Categorical(0, 1)),
     "truths": ([True, False, None], vf.Boolean(nullable=True)),
     "words for truths": (["TRUE", "false"], vf.Boolean()),
@@ -55,9 +57,57 @@ DRAFTS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:column 'a'")
 @pytest.mark.parametrize(("cells", "column"), DRAFTS.values(), ids=DRAFTS.keys())
 def test_kinds_are_guessed_and_everything_is_unconfirmed(cells, column):
     assert drafted(cells) == column
+
+
+ADVICE = {
+    "money": (["$1,200.50", "$3.00", ""], "money or percent.*like 1234.5"),
+    "decimal commas": (["1,5", "2", "-3,25"], "money or percent.*like 1234.5"),
+    "shares": (["5%", "12.5 %"], "money or percent"),
+    "days first": (["31.12.1990", "1.2.1890"], "dates.*1990-01-31"),
+    "months first": (["12/31/90", "1/2/20"], "dates.*1990-01-31"),
+    "months as words": (["5 Jan 2020", "12 Dezember 2021"], "dates.*1990-01-31"),
+    "durations": (["0:30", "12:00:05"], "durations.*minutes"),
+    "no dashes": ([20200131, 19991231], "dates without dashes.*datetime"),
+    "long codes": ([2**60, 7], r"above 2\^53"),
+    "words for gaps": (["1", "2.5", "unknown"], "numbers and other text.*empty"),
+    "nothing": ([None, ""], "no value.*drop it"),
+}
+NO_ADVICE = {
+    "codes": ["02139", "10001"],
+    "words": ["a, b", "c"],
+    "versions": ["1.2", "1.10.3", "v2"],
+    "calls": ["030 123", "040 456"],
+    "numbers": [20200131, 19991331],
+    "dates": ["1990-01-31", "2000-01-01"],
+}
+
+
+@pytest.mark.parametrize(("cells", "advice"), ADVICE.values(), ids=ADVICE.keys())
+def test_columns_that_seem_to_mean_something_else_are_named(cells, advice):
+    with pytest.warns(UserWarning, match=f"column 'a' .*{advice}") as told:
+        drafted(cells)
+    assert len(told) == 1
+    assert not any(str(cell) in str(told[0].message) for cell in cells if cell and str(cell) != "2")
+
+
+@pytest.mark.parametrize("cells", NO_ADVICE.values(), ids=NO_ADVICE.keys())
+def test_and_others_are_not(cells):
+    drafted(cells)  # warnings are errors
+
+
+@pytest.mark.filterwarnings("ignore:column 'a'")
+@pytest.mark.parametrize("kind", ["period", "interval"])
+def test_types_that_only_one_library_has_are_refused_by_name(kind):
+    cells = {
+        "period": pd.period_range("2020-01", periods=2, freq="M"),
+        "interval": pd.cut(pd.Series([1, 2, 3]), 2),
+    }[kind]
+    with pytest.raises(ValueError, match=f"column 'a' has the type pandas.{kind}"):
+        drafted(cells)
 
 
 def test_a_label_of_few_numbers_is_a_list():
@@ -73,6 +123,7 @@ def test_the_limit_of_a_list_is_a_setting():
     assert drafted(["x", "y", "z"], max_categories=3) == vf.Categorical("x", "y", "z")
 
 
+@pytest.mark.filterwarnings("ignore:column 'late'")
 def test_a_draft_fits_its_own_data_and_shows_no_value_of_it(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "t.csv"

@@ -57,6 +57,13 @@ class Extra(StrEnum):
     IGNORE = "ignore"
 
 
+class Invalid(StrEnum):
+    """What to do about cells that are not as the schema says."""
+
+    ERROR = "error"
+    REPLACE = "replace"
+
+
 # What every fit asks for, said once.
 Data = Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow, NPZ or NPY file of numbers.")]
 Epsilon = Annotated[float, typer.Option(help="The most that may be spent.")]
@@ -92,6 +99,10 @@ ClipNorm = Annotated[float | None, typer.Option(help="L2 bound on one row's grad
 LearningRate = Annotated[float | None, typer.Option(help="Of the optimizer.")]
 WeightDecay = Annotated[float | None, typer.Option(help="Pull of weights to zero.")]
 Hidden = Annotated[str | None, typer.Option(help="Hidden layers: sizes, with commas.")]
+CheckpointFile = Annotated[
+    Path | None,
+    typer.Option(help="Secret file to go on from after a crash, without new spending."),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be done and spent, and do neither.")
 ]
@@ -137,10 +148,7 @@ def density(
         typer.Option("--count-clamped", help="Pay for the number of rows outside the bounds."),
     ] = False,
     hardened: Hardened = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Secret file to go on from after a crash, without new spending."),
-    ] = None,
+    checkpoint: CheckpointFile = None,
     dry_run: DryRun = False,
     force: Force = False,
     as_json: AsJson = False,
@@ -249,6 +257,9 @@ def table(
     ] = False,
     hidden: Hidden = None,
     most_bins: Annotated[int | None, typer.Option(help="About how many bins for a number.")] = None,
+    label_weight: Annotated[
+        float | None, typer.Option(help="How often the label counts in training.")
+    ] = None,
     steps: Steps = None,
     batch_size: BatchSize = None,
     sampling_rate: SamplingRate = None,
@@ -259,6 +270,11 @@ def table(
     extra: Annotated[
         Extra, typer.Option(help="What to do about columns that the schema does not have.")
     ] = Extra.ERROR,
+    invalid: Annotated[
+        Invalid, typer.Option(help="What to do about cells that are not as declared.")
+    ] = Invalid.ERROR,
+    hardened: Hardened = False,
+    checkpoint: CheckpointFile = None,
     dry_run: DryRun = False,
     force: Force = False,
     as_json: AsJson = False,
@@ -279,6 +295,7 @@ def table(
         "warm_share": warm_share,
         "hidden": None if hidden is None else _sizes(hidden),
         "most_bins": most_bins,
+        "label_weight": label_weight,
         "steps": steps,
         "batch_size": batch_size,
         "sampling_rate": sampling_rate,
@@ -291,12 +308,20 @@ def table(
         schema=Schema.from_file(schema),
         budget=Budget(epsilon, delta),
         pay_for_discovery=pay_for_discovery,
+        hardened=hardened,
         **_given(settings),
     )
     if dry_run:
         _forecast(model.recipe(), model.preview(), delta, as_json=as_json)
         return
-    fitted = model.fit(data, progress=True, extra=extra.value, save_as=out)
+    fitted = model.fit(
+        data,
+        progress=True,
+        extra=extra.value,
+        invalid=invalid.value,
+        checkpoint=checkpoint,
+        save_as=out,
+    )
     _report(out, fitted.guarantee, as_json=as_json)
 
 

@@ -1,7 +1,8 @@
 """How commands speak: results on standard output, everything else on standard error.
 
 Exit codes: 0 done; 2 something that was given is not allowed (flags, settings, data that cannot be
-used); 1 anything else that went wrong. Set VEILFLOW_TRACEBACK=1 to see where an error came from.
+used); 130 interrupted; 1 anything else that went wrong. Set VEILFLOW_TRACEBACK=1 to see where an
+error came from.
 """
 
 import contextlib
@@ -42,6 +43,8 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                 return command(*args, **kwargs)
         except BrokenPipeError:
             raise
+        except KeyboardInterrupt:
+            code, message = 130, "interrupted. No result was written."
         except (ValueError, TypeError) as error:
             code, message = 2, str(error)
         except VeilflowError as error:

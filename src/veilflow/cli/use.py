@@ -115,12 +115,22 @@ def impute(
     if not _is_table(fitted):
         raise ValueError(f"{model} is no model of a table: it knows no gaps. Fit one by fit table.")
     filled = fitted.impute(data, seed=seed, like="pyarrow", extra="ignore")
+    _note_left_out(data, fitted.columns)
     write_tables([filled], out, schema=filled.schema, mode=0o600)
     warning = (
         "the filled rows are as private as the rows: the model's guarantee does not cover them"
     )
     note(f"warning: {warning}.")
     emit({"out": out, "protected": False, "warning": warning}, f"wrote {out}", as_json=as_json)
+
+
+def _note_left_out(data: Path, columns: tuple[str, ...]) -> None:
+    """Say which columns of a table the model does not know, and so are not in the result."""
+    from veilflow.tabular.frames import open_table
+
+    unknown = [name for name in open_table(data, chunk=1).names if name not in columns]
+    if unknown:
+        note(f"left out, as the model does not have them: {', '.join(unknown)}.")
 
 
 def _is_table(fitted: Any) -> bool:

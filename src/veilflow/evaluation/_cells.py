@@ -1,14 +1,18 @@
 """Cells of a table as measures need them: numbers with gaps, and small whole numbers for the rest.
 
-A missing cell is never filled in silently: among codes it has one of its own.
+They are read as a fit reads them (`tabular/cells.py`). A missing cell is never filled in silently:
+among codes it has one of its own.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Integer
 
+from veilflow.tabular import cells as reading
+from veilflow.tabular.cells import Cells, WrongType
 from veilflow.tabular.columns import (
     Boolean,
     Categorical,
@@ -18,6 +22,8 @@ from veilflow.tabular.columns import (
     OpenCategorical,
     Ordinal,
 )
+from veilflow.tabular.facts import EPOCH, OTHER
+from veilflow.tabular.frames import open_table
 from veilflow.tabular.schema import Schema
 
 if TYPE_CHECKING:
@@ -64,14 +70,11 @@ def number_columns(schema: Schema) -> tuple[str, ...]:
 
 def numbers(frame: "pd.DataFrame", name: str, column: Column) -> Numbers:
     """A column of numbers (moments: seconds), NaN where missing, clamped as its schema says."""
-    cells: Any = frame[name]
-    try:
-        values = _seconds(cells) if isinstance(column, Datetime) else _plain(cells)
-    except (TypeError, ValueError, OverflowError):  # pandas would show the cell
-        kind = "moments" if isinstance(column, Datetime) else "numbers"
-        raise ValueError(
-            f"column {name!r} is {column.kind} in the schema and must hold {kind} only."
-        ) from None
+    found = _read(frame, name, column)
+    if found.unreadable.any():
+        raise _unfit(name, column)
+    scale = 1e6 if isinstance(column, Datetime) else 1.0
+    values = np.where(found.missing, np.nan, found.values / scale)
     low, high = _range(column)
     if low is not None:
         values = values.clip(low, high)
@@ -101,9 +104,9 @@ def code(
         width = (high - low) or 1.0
         places = np.where(np.isnan(found), -1.0, ((found - low) / width * bins).clip(0, bins - 1))
         return _small(places.astype(np.int64) + 1, bins + 1)
-    cells: Any = frame[name]
-    codes = np.where(cells.isna().to_numpy(), MISSING, 1 + _places(cells, values))
-    return _small(codes, len(values) + 1)
+    found = _read(frame, name, column, values)
+    places = np.where(found.unreadable, len(values), found.values)
+    return _small(np.where(found.missing, MISSING, 1 + places), len(values) + 1)
 
 
 def num_codes(column: Column, *, bins: int, values: Sequence[Any]) -> int:
@@ -113,16 +116,28 @@ def num_codes(column: Column, *, bins: int, values: Sequence[Any]) -> int:
 
 def listed(name: str, column: Column, *frames: "pd.DataFrame") -> tuple[Any, ...]:
     """The values of a column in the order of their codes; of an open list, those in the frames."""
-    import pandas as pd
-
     if isinstance(column, Categorical | Ordinal):
         return tuple(column.values)
     if isinstance(column, Boolean):
         return (False, True)
     if isinstance(column, OpenCategorical):
-        cells: Any = pd.concat([frame[name].dropna().astype(object) for frame in frames])
-        return tuple(sorted(set(cells.unique()), key=str))
+        return tuple(sorted(set().union(*(tally(frame, name) for frame in frames))))
     return ()
+
+
+def tally(frame: "pd.DataFrame", name: str) -> Counter[str]:
+    """How often each text occurs in a column; gaps are none."""
+    try:
+        words, places = reading.texts(_array(frame, name))
+    except WrongType:
+        raise ValueError(f"column {name!r} must hold single values only.") from None
+    times = np.bincount(places[places >= 0], minlength=len(words))
+    times[reading.say_nothing(words)] = 0
+    found: Counter[str] = Counter()
+    for word, count in zip(words.to_pylist(), times.tolist(), strict=True):
+        if count:  # a category may have no cell; words that differ by spaces are one
+            found[word] += count
+    return found
 
 
 def check_listed(what: str, name: str, codes: Codes, values: Sequence[Any]) -> None:
@@ -132,51 +147,41 @@ def check_listed(what: str, name: str, codes: Codes, values: Sequence[Any]) -> N
     """
     if values and (codes > len(values)).any():
         raise ValueError(
-            f"column {name!r} of {what} has values that are not in the schema, or of another type "
-            "(text and numbers are told apart). Declare all of them."
+            f"column {name!r} of {what} has values that are not in the schema. Declare all of them."
         )
 
 
-def _places(cells: Any, values: Sequence[Any]) -> Codes:
-    """The place of each cell in a list; the length of the list for those that are not in it."""
-    import pandas as pd
+def _read(frame: "pd.DataFrame", name: str, column: Column, values: Sequence[Any] = ()) -> Cells:
+    """The cells of a column; those of lists as places in `values`."""
+    array = _array(frame, name)
+    try:
+        if isinstance(column, Numeric):
+            return reading.numbers(array)
+        if isinstance(column, Datetime):
+            return reading.moments(array)
+        if isinstance(column, Boolean):
+            return reading.truths(array)
+        # an open list is empty where no cell says anything
+        return reading.listed(array, values or (OTHER,))
+    except WrongType:
+        raise _unfit(name, column) from None
 
-    if values and isinstance(values[0], bool):
-        # as objects, 0 and 1 equal truth values, whatever type they are stored in
-        known, cells = pd.Index(values, dtype=object), cells.astype(object)
-    else:
-        known = pd.Index(values)
-    if isinstance(cells.dtype, pd.CategoricalDtype):
-        # a few categories are looked up instead of all cells; a gap takes the place appended last
-        places = np.append(known.get_indexer(cells.cat.categories), -1)[cells.cat.codes]
-    else:
-        places = known.get_indexer(pd.Index(cells))
-    return np.where(places < 0, len(values), places)
+
+def _array(frame: "pd.DataFrame", name: str) -> Any:
+    """The cells of a column as pyarrow has them."""
+    alone: Any = frame[[name]]
+    return next(open_table(alone, chunk=max(1, len(alone))).blocks)(0)
+
+
+def _unfit(name: str, column: Column) -> ValueError:
+    kind = {"numeric": "numbers", "datetime": "moments"}.get(column.kind, "single values")
+    return ValueError(f"column {name!r} is {column.kind} in the schema and must hold {kind} only.")
 
 
 def _range(column: Column) -> tuple[Any, Any]:
-    from veilflow.tabular.facts import EPOCH
-
     if isinstance(column, Datetime):
         return (column.start - EPOCH).total_seconds(), (column.end - EPOCH).total_seconds()
     return (column.low, column.high) if isinstance(column, Numeric) else (None, None)
-
-
-def _plain(cells: Any) -> Numbers:
-    import pandas as pd
-
-    found: Any = pd.to_numeric(cells)
-    return found.to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def _seconds(cells: Any) -> Numbers:
-    """Moments as seconds since 1970; those with a time zone are taken in UTC, as the schema does."""
-    import pandas as pd
-
-    moments: Any = pd.to_datetime(cells, utc=True)
-    moments = moments.dt.tz_localize(None).astype("datetime64[us]")
-    seconds = moments.astype(np.int64).to_numpy() / 1e6
-    return np.where(moments.isna().to_numpy(), np.nan, seconds)
 
 
 def _small(codes: np.ndarray, largest: int) -> Codes:

@@ -1,13 +1,12 @@
 """A table as a matrix that classifiers take: one-hot by the schema, numbers standardized."""
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
-from veilflow.evaluation._cells import MISSING, check_listed, code, listed, numbers
+from veilflow.evaluation._cells import MISSING, check_listed, code, listed, numbers, tally
 from veilflow.tabular.columns import Column, OpenCategorical
 from veilflow.tabular.schema import Schema
 
@@ -62,12 +61,14 @@ class _ListedFeature:
 
     @classmethod
     def of(cls, frame: "pd.DataFrame", name: str, column: Column) -> "_ListedFeature":
-        nullable = column.nullable or bool(frame[name].isna().any())
-        if not isinstance(column, OpenCategorical):
-            return cls(listed(name, column), nullable)
-        cells: Any = frame[name].dropna()
-        counts = Counter(cells.tolist()).most_common(MAX_OPEN_VALUES)
-        return cls(tuple(value for value, _ in counts), nullable, has_others=True)
+        if isinstance(column, OpenCategorical):
+            counts = tally(frame, name)
+            nullable = column.nullable or counts.total() < len(frame)
+            values = tuple(value for value, _ in counts.most_common(MAX_OPEN_VALUES))
+            return cls(values, nullable, has_others=True)
+        values = listed(name, column)
+        codes = code(frame, name, column, bins=1, values=values)
+        return cls(values, column.nullable or bool((codes == MISSING).any()))
 
     def fill(
         self, out: Features, frame: "pd.DataFrame", name: str, column: Column, *, strict: bool

@@ -16,16 +16,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from veilflow._core import check
-from veilflow.flows.codebook import Codebook, span
+from veilflow.flows.code_sampler import FREE, CodeSampler
+from veilflow.flows.codebook import Codebook
 from veilflow.flows.conditioner import hidden_degrees
 from veilflow.flows.scalar_maps.bounded import soft_bound
 from veilflow.nn.masked import MaskedDense
 
 _BOUND = 20.0
 """Logits move by at most this much: sums of their exponentials stay within float32."""
-
-FREE = -1
-"""In place of a code that is not given."""
 
 
 class CodeFlow(eqx.Module):
@@ -93,7 +91,7 @@ class CodeFlow(eqx.Module):
         for layer in below:
             hidden = jnp.tanh(layer(hidden))
         seen = jnp.concatenate([hidden, features]) if below else features
-        logits = book.logits(self._bounded(head(seen)))
+        logits = book.logits(self.bounded(head(seen)))
         # sums over a column's slots as one product for all columns: compile time does not grow
         member = np.equal.outer(book.slot_columns, np.arange(self.dim)).astype(np.float32)
         return (one_hot * logits) @ member - jnp.log(jnp.exp(logits) @ member)
@@ -120,37 +118,10 @@ class CodeFlow(eqx.Module):
             given: Codes, or `FREE`.
             allowed: Slots of the codebook that may be drawn; None for all.
         """
-        book = self.codebook
-        features = jnp.zeros(len(book.feature_columns))
-        units = [jnp.zeros(len(layer.out_degrees)) for layer in self.layers[:-1]]
-        weights = [layer.weight * layer.mask for layer in self.layers]
-        biases = [jnp.zeros(len(m.out_degrees)) if m.bias is None else m.bias for m in self.layers]
-        # all noise at once: a generator for every column would be most of the program
-        gumbel = jax.random.gumbel(key, book.log_mass.shape)
-        codes, log_weight = [jnp.zeros((), jnp.int32)] * self.dim, jnp.zeros(())
-        for place, j in enumerate(self.order):
-            known = features
-            for depth, layer in enumerate(self.layers[:-1]):
-                # each unit once: those that the column before made computable
-                first, end = np.searchsorted(layer.out_degrees, (place, place + 1))
-                if end > first:
-                    new = jnp.tanh(weights[depth][first:end] @ known + biases[depth][first:end])
-                    units[depth] = units[depth].at[first:end].set(new)
-                known = units[depth]
-            seen = jnp.concatenate([known, features]) if len(self.layers) > 1 else features
-            mine, slots = span(book.feature_columns, j), span(book.slot_columns, j)
-            params = self._bounded(weights[-1][mine] @ seen + biases[-1][mine])
-            logits = jax.nn.log_softmax(book.logits_of(j, params))
-            noisy, drawn = logits + gumbel[slots], jnp.zeros(())
-            if allowed is not None:
-                noisy = jnp.where(allowed[slots], noisy, -jnp.inf)
-                drawn = jax.nn.logsumexp(logits, where=allowed[slots])
-            code = jnp.argmax(noisy)
-            code = jnp.where(given[j] >= 0, given[j], code).astype(jnp.int32)
-            log_weight += jnp.where(given[j] >= 0, logits[code], drawn)
-            codes[j] = code
-            features = features.at[mine].set(book.features_of(j, code))
-        return jnp.stack(codes), log_weight
+        if allowed is None:
+            allowed = jnp.ones(self.codebook.log_mass.shape, bool)
+        return CodeSampler.of(self).sample_given(key, given, allowed)
 
-    def _bounded(self, params: Array) -> Array:
+    def bounded(self, params: Array) -> Array:
+        """What the network says, held to numbers whose exponentials can be summed."""
         return soft_bound(params, _BOUND)

@@ -10,7 +10,6 @@ a slot of their own besides.
 from collections.abc import Sequence
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -116,28 +115,19 @@ class Codebook(AbstractFrozen):
     def logits(self, params: Float[Array, " features"]) -> Float[Array, " slots"]:
         """Unnormalized log-shares of all codes, from what a network says; zeros give the masses."""
         listed = params.shape[0] - self.waves.shape[1]
-        smooth = soft_bound(self.waves @ params[listed:], _BOUND)
+        smooth = self.bounded(self.waves @ params[listed:])
         return self.log_mass + jnp.concatenate([params[:listed], smooth])
 
-    def logits_of(self, j: int, params: Float[Array, " own"]) -> Float[Array, " codes"]:
-        """`logits` of column j alone."""
-        own = span(self.slot_columns, j)
-        if self.ordered[j]:
-            params = soft_bound(self._waves_of(j) @ params, _BOUND)
-        return self.log_mass[own] + params
-
-    def features_of(self, j: int, code: Int[Array, ""]) -> Float[Array, " own"]:
-        """`features` of column j alone."""
-        if self.ordered[j]:
-            return self._waves_of(j)[code]
-        return jax.nn.one_hot(code, self.sizes[j], dtype=self.log_mass.dtype)
-
-    def _waves_of(self, j: int) -> Float[Array, "codes own"]:
+    def slot_features(self) -> Float[Array, "slots features"]:
+        """`features` of each code by itself."""
         listed = self.log_mass.shape[0] - self.waves.shape[0]
-        rows, columns = span(self.slot_columns, j), span(self.feature_columns, j)
-        return self.waves[rows.start - listed : rows.stop - listed][
-            :, columns.start - listed : columns.stop - listed
-        ]
+        beside = jnp.zeros((listed, self.waves.shape[1]))
+        below = jnp.zeros((self.waves.shape[0], listed))
+        return jnp.block([[jnp.eye(listed), beside], [below, self.waves]])
+
+    def bounded(self, moved: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """What waves together move a log-share by, held to what `exp` takes."""
+        return soft_bound(moved, _BOUND)
 
     @property
     def _places(self) -> list[int]:

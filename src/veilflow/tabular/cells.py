@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Shaped
 
-from veilflow.tabular.facts import EPOCH
+from veilflow.tabular.facts import EPOCH, OTHER
 from veilflow.tabular.text import MISSING_WORDS
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def texts(array: "pa.Array") -> "tuple[pa.Array, np.ndarray]":
     arrow: Any = compute
     if pa.types.is_null(array.type):
         return pa.array([], pa.large_string()), np.full(len(array), -1)
-    if pa.types.is_nested(array.type):
+    if pa.types.is_nested(array.type) or isinstance(array.type, pa.BaseExtensionType):
         raise WrongType(_type_name(array.type))
     encoded: Any = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     places = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
@@ -115,10 +115,8 @@ def _words(array: "pa.Array") -> "pa.Array":
     import pyarrow as pa
 
     kind = array.type
-    if pa.types.is_large_string(kind):
-        return array
-    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
-        return array.cast(pa.large_string())
+    if pa.types.is_large_string(kind) or pa.types.is_string(kind) or pa.types.is_string_view(kind):
+        return _valid(array.cast(pa.large_string()))
     if pa.types.is_floating(kind):
         words = [number_word(cell) for cell in array.cast(pa.float64()).to_pylist()]
         return pa.array(words, pa.large_string())
@@ -131,12 +129,33 @@ def _words(array: "pa.Array") -> "pa.Array":
         or pa.types.is_date(kind)
     ):
         raise WrongType(_type_name(kind))
-    words = [None if cell is None else str(cell) for cell in array.to_pylist()]
-    return pa.array(words, pa.large_string())
+    return pa.array([_word(cell) for cell in array], pa.large_string())
+
+
+def _valid(words: "pa.Array") -> "pa.Array":
+    """Texts with a mark in place of what is not UTF-8: other programs write such files."""
+    import pyarrow as pa
+
+    try:
+        words.validate(full=True)
+    except pa.ArrowInvalid:
+        cells = words.cast(pa.large_binary()).to_pylist()
+        mended = [None if cell is None else cell.decode("utf-8", "replace") for cell in cells]
+        return pa.array(mended, pa.large_string())
+    return words
+
+
+def _word(cell: "pa.Scalar") -> str | None:
+    try:
+        found = cell.as_py()
+    except (OverflowError, ValueError):  # days beyond any calendar; the error would quote the cell
+        return OTHER  # which no number, date or list is
+    return None if found is None else str(found)
 
 
 def _type_name(kind: Any) -> str:
-    return str(kind).split("<")[0]
+    """The name of a type; that of pandas's periods and intervals is `extension<pandas.period<...>>`."""
+    return str(kind).removeprefix("extension<").split("<")[0]
 
 
 def number_word(number: float | None) -> str | None:

@@ -78,6 +78,11 @@ def satisfied(rows: "EncodedRows | Any", schema: "Schema") -> Bool[np.ndarray, "
     Returns:
         For each row whether it fulfills them all; all true if there are none.
     """
+    return np.asarray(satisfied_each(rows, schema).all(axis=1))
+
+
+def satisfied_each(rows: "EncodedRows | Any", schema: "Schema") -> Bool[np.ndarray, "n k"]:
+    """Which rows fulfill which of the constraints of a schema; see `satisfied`."""
     from veilflow.tabular.encoded import EncodedRows
 
     if not isinstance(rows, EncodedRows):
@@ -85,10 +90,10 @@ def satisfied(rows: "EncodedRows | Any", schema: "Schema") -> Bool[np.ndarray, "
 
         # constraints speak of no open column, so any vocabulary does
         rows = encode(rows, schema, vocabularies=dict.fromkeys(schema.open, ()))
-    kept = np.ones(len(rows), bool)
-    for constraint in schema.constraints:
+    kept = np.ones((len(rows), len(schema.constraints)), bool)
+    for place, constraint in enumerate(schema.constraints):
         check = _at_most if isinstance(constraint, AtMost) else _allowed
-        kept &= check(constraint, rows, schema)
+        kept[:, place] = check(constraint, rows, schema)
     return kept
 
 

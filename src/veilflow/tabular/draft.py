@@ -1,6 +1,7 @@
 """A first schema, read from data, for a person to correct. Nothing in it is public yet."""
 
 import datetime as dt
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from veilflow.tabular.columns import (
 from veilflow.tabular.encoding import CHUNK
 from veilflow.tabular.facts import EPOCH, EXACT, OTHER
 from veilflow.tabular.frames import open_table
+from veilflow.tabular.looks import Looks
 from veilflow.tabular.schema import Schema
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ def draft_schema(source: Any, *, label: str | None = None, max_categories: int =
     """Guess the kind of every column from its cells, and write down what was seen.
 
     Every fact of the draft is unconfirmed, and its `repr` shows none of them. A person replaces
-    each by what is publicly known; see `Schema.confirm` and `Schema.forget_unconfirmed`.
+    each by what is publicly known; see `Schema.confirm` and `Schema.forget_unconfirmed`. A warning
+    names columns that seem to mean something else than what they are drafted as.
 
     Args:
         source: A file or frame, as for `encode`. A file is read a block of rows at a time.
@@ -62,6 +65,10 @@ def draft_schema(source: Any, *, label: str | None = None, max_categories: int =
                     "into numbers, text or dates."
                 ) from None
     columns = {name: found.column(is_label=name == label) for name, found in seen.items()}
+    for name, found in seen.items():
+        advice = found.looks.advice(columns[name])
+        if advice is not None:
+            warnings.warn(f"column {name!r} {advice}", stacklevel=2)
     return Schema(columns, label=label)
 
 
@@ -77,12 +84,10 @@ class _Seen:
     whole: bool = True
     resolutions: tuple[float, ...] = _RESOLUTIONS
     step: int = _STEPS["day"]
+    looks: Looks = field(default_factory=Looks)
 
     def add(self, array: "pa.Array") -> None:
         """Look at more cells."""
-        from pyarrow import compute
-
-        arrow: Any = compute
         words, places = reading.texts(array)
         silent = reading.say_nothing(words)
         self.any_missing |= bool((places < 0).any() or silent.any())
@@ -92,8 +97,9 @@ class _Seen:
             few = len(words) <= self.max_categories
             self.words |= set(words.to_pylist() if few else ()) - {OTHER}
             self.words = self.words if few and len(self.words) <= self.max_categories else None
-        if arrow.any(arrow.match_substring_regex(words, "^0[0-9]")).as_py():
-            self.numbers = None  # 02139 is a code and not a number
+        self.looks.add(words)
+        if _any_code(words):
+            self.numbers = None
         self.numbers = self.numbers and self.numbers.add(array)
         if self.numbers is not None and not self.numbers.empty:
             self.moments = None  # no number is a date: that would take long to find out
@@ -172,6 +178,18 @@ class _Range:
             old = ends if self.empty else self.ends
             self.ends, self.empty = (min(ends[0], old[0]), max(ends[1], old[1])), False
         return self
+
+
+def _any_code(words: "pa.Array") -> bool:
+    """Whether some digits are no number: a code such as 02139, or more than double precision holds."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    arrow: Any = compute
+    if arrow.any(arrow.match_substring_regex(words, "^0[0-9]")).as_py():
+        return True
+    long = words.filter(arrow.match_substring_regex(words, "^-?[0-9]{16,}$"))
+    return bool(np.any(np.abs(long.cast(pa.float64()).to_numpy()) >= EXACT))
 
 
 def _draft(kind: type[Column], *facts: Any, **named: Any) -> Column:

@@ -67,7 +67,7 @@ def encode(
     parts = iter_encoded(
         source, schema, vocabularies=vocabularies, extra=extra, invalid=invalid, chunk=CHUNK
     )
-    return EncodedRows.concatenate([_no_rows(schema), *parts])
+    return _joined([_no_rows(schema), *parts])
 
 
 def iter_encoded(
@@ -140,6 +140,19 @@ def _texts(name: str, array: "pa.Array") -> "tuple[pa.Array, np.ndarray]":
         return reading.texts(array)
     except WrongType as error:
         raise ValueError(_wrong_type(name, "text", error)) from None
+
+
+def _joined(parts: list[EncodedRows]) -> EncodedRows:
+    """The rows of all parts; each part is let go once copied, so that rows are in memory once."""
+    shape = sum(map(len, parts)), parts[0].codes.shape[1]
+    codes, positions = np.empty(shape, np.int32), np.empty(shape, parts[0].positions.dtype)
+    end = shape[0]
+    while parts:
+        part = parts.pop()
+        start = end - len(part)
+        codes[start:end], positions[start:end] = part.codes, part.positions
+        end = start
+    return EncodedRows(codes, positions)
 
 
 def _no_rows(schema: Schema) -> EncodedRows:
@@ -233,7 +246,8 @@ def _places(names: tuple[str, ...], schema: Schema, extra: str) -> list[int]:
     if not set(names) & set(schema.names):
         # not quoted: without a header, the first line is a record
         raise ValueError(
-            "the table has none of the columns of the schema. Does its first line name the columns?"
+            "the table has none of the columns of the schema. Does its first line name the columns, "
+            "with commas, semicolons, tabs or bars between them?"
         )
     for name in schema.names:
         _check_column(name, names)
@@ -242,7 +256,7 @@ def _places(names: tuple[str, ...], schema: Schema, extra: str) -> list[int]:
         shown = ", ".join(map(repr, strange[:5])) + (", ..." if len(strange) > 5 else "")
         raise ValueError(
             f"the table has columns that are not in the schema: {shown}. Declare them, drop them, or "
-            'pass extra="ignore".'
+            'pass extra="ignore" (--extra ignore).'
         )
     return [names.index(name) for name in schema.names]
 
@@ -266,7 +280,7 @@ _NOT_LISTED = (
 )
 _UNREADABLE = {
     "numeric": "has cells that are not numbers. Write them with a point and without separators of "
-    "thousands, or declare another kind of column.",
+    "thousands or signs of money and percent, or declare another kind of column.",
     "datetime": "has cells that are not dates or times. Write them like 1990-01-31 or "
     "1990-01-31T12:00:00.",
     "boolean": "has cells that are neither true nor false. Write true and false, yes and no, or 1 "

@@ -63,9 +63,10 @@ def open_table(source: Any, *, chunk: int) -> Blocks:
     else:
         frame = as_frame(source)
         if frame is None:
+            lazy = " Call its collect() first." if hasattr(source, "collect") else ""
             raise TypeError(
                 "a table must be a path, or a pandas, polars or pyarrow table, got "
-                f"{type(source).__name__}."
+                f"{type(source).__name__}.{lazy}"
             )
         names = tuple(str(name) for name in frame.columns)
         found = Blocks(names, iter([lambda place: _cells(frame[:, place])]))
@@ -127,8 +128,9 @@ def _object_cells(series: Any) -> "pa.Array":
     missing = pd.isna(pd.Series(quiet, dtype=object)).to_numpy()
     cells = [None if gone else cell for cell, gone in zip(quiet, missing, strict=True)]
     kinds = {type(cell) for cell in cells} - {type(None)}
-    # a guess at one type for all would read one record's cell by another's type
-    if len(kinds) <= 1 and kinds <= {str, int, float, bool, dt.date, dt.datetime}:
+    # a guess at one type for all would read one record's cell by another's type; moments are not
+    # among them because a column of those has one time zone, that of the first record
+    if len(kinds) <= 1 and kinds <= {str, int, float, bool, dt.date}:
         with contextlib.suppress(pa.ArrowException, ValueError, OverflowError):
             return _whole(pa.array(cells))
     return pa.array([_word(cell) for cell in cells], pa.large_string())

@@ -19,6 +19,7 @@ from veilflow.tabular.text import read_csv
 
 _CHUNK = 65_536
 """Rows turned into text, or into a part of a binary file, at a time."""
+_HEADER = "does the first line name the columns?"
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,10 +54,10 @@ class Rows:
 def read_rows(source: Any, *, columns: Sequence[str] | None = None) -> Rows:
     """Read rows of numbers from a file, a frame or an array.
 
-    Files are told apart by their suffix: .csv and .tsv (UTF-8; separated by commas, semicolons or
-    tabs; a first line of numbers only is a row, not a header), .parquet, .arrow and .feather, .npz
-    (one array, or one called "values" with optional "columns") and .npy. Frames may be pandas,
-    polars or pyarrow. Truth values of frames and arrays count as 0 and 1.
+    Files are told apart by their suffix: .csv and .tsv (UTF-8; separated by commas, semicolons,
+    tabs or bars; a first line of numbers only is a row, not a header), .parquet, .arrow and
+    .feather, .npz (one array, or one called "values" with optional "columns") and .npy. Frames may
+    be pandas, polars or pyarrow. Truth values of frames and arrays count as 0 and 1.
 
     Args:
         source: A path, a frame, or a two-dimensional array of numbers.
@@ -249,4 +250,6 @@ def _check_present(columns: Sequence[str], names: Sequence[str]) -> None:
     for name in columns:
         if name not in names:
             known = ", ".join(map(repr, names))
-            raise ValueError(f"there is no column {name!r}; there are {known}.")
+            # not quoted if none is as asked for: without a header, the first line is a record
+            hint = f"there are {known}." if set(columns) & set(names) else _HEADER
+            raise ValueError(f"there is no column {name!r}; {hint}")

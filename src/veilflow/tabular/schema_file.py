@@ -19,7 +19,9 @@ _DRAFT = """\
 # A DRAFT: what is marked NOT PUBLIC was read from the data. Keep this file as private as the data.
 # Replace each such value by what is known without the data (a code book, a questionnaire, a law), and
 # then set `confirmed = true`, or list the facts that are confirmed: confirmed = ["low", "high"].
-# What stays unconfirmed is refused, or is forgotten and discovered for a share of the budget."""
+# What stays unconfirmed is refused, or is forgotten and discovered for a share of the budget.
+# Names and kinds of columns were read from the data, too, and no budget discovers them: whoever fits
+# by this file declares them."""
 _MARK = "  # NOT PUBLIC: read from the data"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import itertools
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.csv import CSVWriter
 
-_DELIMITERS = ",;\t"
+_DELIMITERS = ",;\t|"
 MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "?")
 """What people write into a cell that they leave empty, in lower case."""
 
@@ -43,7 +44,7 @@ def open_csv(
     if named:
         _check_header(first, path)
     names = first if named else [f"x{i + 1}" for i in range(len(first))]
-    _check_twice(names)
+    _check_twice(names, path)
     return names, named, _text_tables(path, names, delimiter, named=named, chunk=chunk)
 
 
@@ -122,7 +123,8 @@ def _first_line(path: Path) -> tuple[list[str], str]:
             lines = itertools.dropwhile(lambda line: not line.strip(), file)
             head = next(lines, "")
             tabs = path.suffix.lower() == ".tsv"
-            delimiter = "\t" if tabs else max(_DELIMITERS, key=head.count)
+            # what stands in quotes belongs to a name
+            delimiter = "\t" if tabs else max(_DELIMITERS, key=re.sub('"[^"]*"', "", head).count)
             text = itertools.chain([head], lines)
             cells = next(csv.reader(text, delimiter=delimiter, skipinitialspace=True), [])
     except UnicodeDecodeError:
@@ -140,14 +142,18 @@ def _check_header(names: list[str], path: Path) -> None:
         if not name or _is_number(name):
             raise ValueError(
                 f"column {place + 1} of {len(names)} of {path.name} has no name, or a number as "
-                "its name. Add a header line that names every column."
+                "its name. Add a header line that names every column, or drop the column."
             )
 
 
-def _check_twice(names: list[str]) -> None:
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise ValueError(f"the column name {min(twice)!r} occurs twice. Rename one of them.")
+def _check_twice(names: list[str], path: Path) -> None:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            # by number: without a header, the first line is a record
+            raise ValueError(
+                f"the name of column {names.index(name) + 1} of {path.name} occurs twice: column "
+                f"{place + 1} has it, too. Rename one of them."
+            )
 
 
 def _tidied(text: Any) -> Any:

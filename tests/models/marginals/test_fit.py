@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.models.marginals.generated import table
+from tests.models.marginals.chained import chained
 from tests.models.start.releases import assert_standard, tape
 from veilflow._core.keys import Secret
 from veilflow.models.marginals import MarginalPlan, choice, fit, private_marginal_model
@@ -182,7 +182,7 @@ def test_thousands_of_codes_never_make_a_large_table(key, monkeypatch):
 
 
 def test_a_generated_table_is_learned(key):
-    made_up = table(20_000, 8, seed=1, num_test=20_000)
+    made_up = chained(20_000, seed=1)
     plan = MarginalPlan.of(
         made_up.sizes, mu=0.5, ordered=made_up.ordered, label=made_up.label, num_records=20_000
     )

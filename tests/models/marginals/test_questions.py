@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veilflow.models.marginals.codes import Merging
-from veilflow.models.marginals.questions import MISFIT, Tally, histograms, misfits, tables
+from veilflow.models.marginals.questions import (
+    MISFIT,
+    Tally,
+    histograms,
+    misfit_sensitivity,
+    misfits,
+    tables,
+)
 
 SIZES = (3, 7, 2, 11)
 rows = st.lists(st.tuples(*(st.integers(0, size - 1) for size in SIZES)), max_size=12).map(
@@ -69,6 +76,20 @@ def test_misfits_move_by_their_sensitivity_at_most(pair, times, codes, new, seed
     ]
     one, two = (misfits(Tally(some, merged), asked, shaped) for some in pair(codes, new))
     assert np.abs(one - two).max() <= times * MISFIT
+
+
+@pytest.mark.parametrize("total", [1e3, 1e9, 1e15, 1e18])
+def test_misfits_keep_their_sensitivity_where_far_too_many_rows_are_expected(total):
+    merged, rng = merging(0), np.random.default_rng(0)
+    query = merged.query((1, 3), most_cells=77)
+    assert misfit_sensitivity(1e6) == MISFIT
+    for _ in range(50):
+        codes = rng.integers(0, SIZES, (30, len(SIZES)), np.int32)
+        one, two = (Tally(some, merged) for some in (codes[:-1], codes))
+        expected = total * rng.dirichlet(np.ones(one.counts(query).size))
+        expected = expected.reshape(one.counts(query).shape)
+        moved = misfits(two, [query], [expected]) - misfits(one, [query], [expected])
+        assert abs(moved[0]) <= misfit_sensitivity(total)
 
 
 def test_counts_are_those_of_merged_codes():

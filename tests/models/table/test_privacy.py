@@ -11,14 +11,14 @@ import veilflow as vf
 from tests.models.table import small
 from veilflow.models import artifact as artifacts
 from veilflow.models.marginals import fit as marginal_fit
-from veilflow.models.table import discovery, histograms, table_flow
+from veilflow.models.table import discovery, histograms, starting, table_flow
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.mechanisms import discover_categories
 
 MECHANISMS = (
     (discovery, "discover_categories"),
     (discovery, "private_bounds"),
-    (table_flow, "count_records"),
+    (starting, "count_records"),
     (histograms, "release"),
     (marginal_fit, "release"),
     (marginal_fit, "private_choice"),

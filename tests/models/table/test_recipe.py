@@ -49,6 +49,9 @@ CASES = {
     "one column": {"schema": vf.Schema(sex=vf.Categorical("F", "M"))},
     "a label": {"schema": vf.Schema(CLOSED.columns, label="smoker")},
     "a chosen seed": {"schema": CLOSED, "seed": 7},
+    "hardened": {"hardened": True},
+    "hardened, nothing but the start": {"hardened": True, "schema": OPEN, "steps": 0},
+    "nothing but columns": {"steps": 0, "warm_start": "none", "num_records": None},
 }
 
 
@@ -61,8 +64,7 @@ def test_a_fit_pays_what_the_preview_said(settings, untrained):
     assert model.ledger.entries == expected.entries
     assert model.guarantee == expected.guarantee(delta=small.BUDGET.delta)
     assert model.guarantee.epsilon <= small.BUDGET.epsilon
-    if estimator.recipe().steps:
-        assert model.guarantee.epsilon >= 0.98 * small.BUDGET.epsilon
+    assert model.guarantee.epsilon >= 0.98 * small.BUDGET.epsilon
     assert model.settings["recipe"] == estimator.recipe().to_json()
     assert model.settings["facts"]["declared"] == ["num_records"] * bool(estimator.num_records)
 
@@ -83,6 +85,26 @@ def test_every_touch_of_the_rows_has_a_line_of_its_own():
     ]
     assert purposes(schema=CLOSED, warm_start="none") == ["histograms of columns", "training"]
     assert purposes(schema=CLOSED, steps=0) == ["histograms of columns", "marginals"]
+
+
+@pytest.mark.parametrize("warm_start", ["marginals", "none"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_without_steps_the_start_spends_the_budget(warm_start, epsilon):
+    budget = vf.Budget(epsilon, 1e-5)
+    for schema in (CLOSED, OPEN, vf.Schema(CLOSED.columns, label="smoker")):
+        settings = {"schema": schema, "budget": budget, "warm_start": warm_start, "steps": 0}
+        spent = small.estimator(**settings).preview().epsilon(delta=1e-5)
+        assert 0.99 * epsilon <= spent <= epsilon
+
+
+def test_a_share_that_was_given_is_kept_without_steps():
+    usual, given = (
+        small.estimator(schema=CLOSED, warm_share=0.3, steps=n).recipe() for n in (5, 0)
+    )
+    assert (given.warm_mu, given.columns_noise) == (usual.warm_mu, usual.columns_noise)
+    all_of_it = small.estimator(schema=CLOSED, steps=0).recipe()
+    assert all_of_it.columns_noise == usual.columns_noise
+    assert all_of_it.warm_mu > 1.7 * usual.warm_mu  # about the root of 0.9 over 0.3
 
 
 def test_prices_do_not_depend_on_the_rows(untrained):

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from veilflow.models.marginals.codes import Merging, Query
 from veilflow.models.marginals.graph import Columns, Together, joined, num_cells, together_in
 from veilflow.models.marginals.plan import MarginalPlan, Round, cliques
-from veilflow.models.marginals.questions import MISFIT, Tally, misfits
+from veilflow.models.marginals.questions import Tally, misfit_sensitivity, misfits
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.mechanisms.exponential import choose
 
@@ -72,11 +72,12 @@ def private_choice(
 
     Guarantee:
         As many exponential mechanisms of `step.epsilon`, for add/remove of one row: a misfit moves
-        by at most `MISFIT`, and all else in a score, and what strikes candidates out, comes from
-        releases.
+        by at most `misfit_sensitivity`, and all else in a score, and what strikes candidates out,
+        comes from releases.
     """
     scores = tally.map(lambda records: _scores(records, found, known), description="scores")
-    sensitivity = MISFIT * max((c.weight for c in found), default=1.0)
+    heaviest = max((candidate.weight for candidate in found), default=1.0)
+    sensitivity = heaviest * misfit_sensitivity(known.num_records)
     picked: list[Candidate] = []
     left = list(range(len(found)))
     together = together_in(len(known.plan.sizes), known.chosen)

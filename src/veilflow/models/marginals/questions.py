@@ -16,6 +16,8 @@ Rows = Int[np.ndarray, "rows columns"]
 
 _ROUNDING = 1e-6
 """Room for rounding, relative: sums over tables of 10^8 rows in double precision are closer."""
+_SUMS = 2.0**-46
+"""Room for rounding in misfits, relative to the rows expected: two sums over a table, pair by pair."""
 
 
 class Tally:
@@ -95,3 +97,11 @@ def misfits(
 
 MISFIT = 1 + _ROUNDING
 """How far adding or removing a row moves a misfit, at most."""
+
+
+def misfit_sensitivity(total: float) -> float:
+    """The same where `total` rows are expected, which may be declared wrong by any factor.
+
+    What is expected may be so large that its sums are rounded by more than a row weighs.
+    """
+    return max(MISFIT, 1 + _SUMS * total)

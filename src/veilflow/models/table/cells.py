@@ -75,6 +75,15 @@ def cells_of(column: Column) -> ColumnCells:
     return _of_reals(low, high)
 
 
+def most_cells(column: Column) -> int:
+    """The most cells that a column has with these bounds, or with any between them.
+
+    Cells grow with the distance from zero, so most of them are in the widest range, cut in its
+    middle; few values have a cell each. How a range ends adds a few.
+    """
+    return max(cells_of(column).num, _FEW) + 8
+
+
 def is_real(column: Column) -> bool:
     """Whether a column holds numbers without a grid."""
     return isinstance(column, Numeric) and column.num_cells is None

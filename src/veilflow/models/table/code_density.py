@@ -1,6 +1,7 @@
 """The flow of codes as a density of rows: exact scores, given cells, gaps filled."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -15,16 +16,24 @@ from veilflow.flows.codebook import Codebook
 from veilflow.models.table.balance import balanced
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.conditional import draw
-from veilflow.models.table.density import AbstractTableDensity, finite
+from veilflow.models.table.density import AbstractTableDensity, Loss, finite
 from veilflow.tabular.codec import EncodedRows
 
-_BALANCE_ROWS = 100_000
+_BALANCE_ROWS, _BALANCE_CELLS = 100_000, 2**21
+"""Rows that shares are compared on: fewer where columns are many, for time."""
 _CHUNK = 4096
 _MOST_UNITS = 2**16
 
 
-def _loss(flow: CodeFlow, codes: Array, key: Key[Array, ""]) -> Array:
-    return -flow.log_prob(codes)
+@cache
+def _weighted_loss(last: float) -> Loss:
+    """Minus the log-density, the last column of the order counted `last` times."""
+
+    def loss(flow: CodeFlow, codes: Array, key: Key[Array, ""]) -> Array:
+        each = flow.log_probs(codes)
+        return -(each.sum() + (last - 1) * each[flow.order[-1]])
+
+    return loss
 
 
 @dataclass(frozen=True)
@@ -32,10 +41,16 @@ class CodeDensity(AbstractTableDensity):
     """A `CodeFlow` over the codes of a coder; within a bin, the released histogram."""
 
     flow: CodeFlow
+    label_weight: float = 1.0
+    """How often the last column of the order counts in training."""
 
     kind = "codes"
-    loss = staticmethod(_loss)
     public_loss = None
+
+    @property
+    def loss(self) -> Loss:
+        """Minus the log-density, the label weighted."""
+        return _weighted_loss(self.label_weight)
 
     @classmethod
     def create(
@@ -43,6 +58,7 @@ class CodeDensity(AbstractTableDensity):
         coder: Coder,
         *,
         label: int | None,
+        label_weight: float,
         num_waves: int,
         hidden: tuple[int, ...],
         key: Key[Array, ""],
@@ -52,6 +68,7 @@ class CodeDensity(AbstractTableDensity):
         Args:
             coder: Of the table.
             label: The column that comes last in the order of the flow.
+            label_weight: How often it counts in training, where there is one.
             num_waves: Most cosines of a number.
             hidden: Sizes of the hidden layers.
             key: Spent here.
@@ -60,7 +77,8 @@ class CodeDensity(AbstractTableDensity):
         order = [j for j in range(len(coder.columns)) if j != label]
         order += [] if label is None else [label]
         book = codebook_of(coder, num_waves=num_waves)
-        return cls(coder, CodeFlow.create(book, key=key, order=order, hidden=hidden))
+        flow = CodeFlow.create(book, key=key, order=order, hidden=hidden)
+        return cls(coder, flow, 1.0 if label is None else float(label_weight))
 
     def records(self, rows: EncodedRows) -> Int32[np.ndarray, "rows columns"]:
         """The codes of rows."""
@@ -75,7 +93,8 @@ class CodeDensity(AbstractTableDensity):
     def adjusted(self, key: Key[Array, ""]) -> "CodeDensity":
         """With single columns as they were released."""
         masses = [column.mass for column in self.coder.columns]
-        return self.with_flow(balanced(self.flow, masses, num_rows=_BALANCE_ROWS, key=key))
+        num_rows = min(_BALANCE_ROWS, _BALANCE_CELLS // len(masses))
+        return self.with_flow(balanced(self.flow, masses, num_rows=num_rows, key=key))
 
     def draw(self, num_rows: int, key: Key[Array, ""], rng: np.random.Generator) -> EncodedRows:
         """Exact draws."""
@@ -100,6 +119,7 @@ class CodeDensity(AbstractTableDensity):
             "order": list(self.flow.order),
             "hidden": [len(layer.out_degrees) for layer in self.flow.layers[:-1]],
             "num_waves": self.flow.codebook.most_waves,
+            "label_weight": self.label_weight,
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -115,8 +135,11 @@ class CodeDensity(AbstractTableDensity):
         cls, settings: dict[str, Any], arrays: dict[str, np.ndarray], coder: Coder
     ) -> "CodeDensity":
         """The flow in a file. Layers must be of the shapes that the columns ask for."""
-        if set(settings) != {"order", "hidden", "num_waves"}:
-            raise ValueError("a flow of codes has an order, hidden and num_waves, and no other.")
+        if set(settings) != {"order", "hidden", "num_waves", "label_weight"}:
+            raise ValueError(
+                "a flow of codes has an order, hidden, num_waves and label_weight, and no other."
+            )
+        check.positive(label_weight=settings["label_weight"])
         hidden, order = tuple(settings["hidden"]), tuple(settings["order"])
         for size in hidden:
             check.count(hidden=size)
@@ -140,7 +163,8 @@ class CodeDensity(AbstractTableDensity):
         if log_mass.shape != book.log_mass.shape:
             raise ValueError("arrays do not have the shapes the settings ask for.")
         book = eqx.tree_at(lambda one: one.log_mass, book, jnp.asarray(log_mass))
-        return cls(coder, CodeFlow(book, tuple(layers), skeleton.order))
+        flow = CodeFlow(book, tuple(layers), skeleton.order)
+        return cls(coder, flow, float(settings["label_weight"]))
 
 
 def codebook_of(coder: Coder, *, num_waves: int) -> Codebook:

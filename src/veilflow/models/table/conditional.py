@@ -5,7 +5,7 @@ rows are drawn with the given codes put in place, each weighs as much as these c
 the way, and a share of all rows proportional to its weight is kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,16 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, Key
 
 from veilflow.flows.code_flow import CodeFlow
+from veilflow.flows.code_sampler import FREE, CodeSampler
 from veilflow.models.table.cells import is_real
 from veilflow.tabular.codec import EncodedRows, Vocabularies, encode, open_numbers
-from veilflow.tabular.columns import OpenCategorical
+from veilflow.tabular.columns import Categorical, Ordinal
 from veilflow.tabular.facts import OTHER
 from veilflow.tabular.positions import below_one, to_positions
 from veilflow.tabular.schema import Schema
 
-_PART = 2048
-"""Rows drawn at once: the hidden units of few rows stay in the cache of a processor."""
+_PART = 128
+"""Rows drawn at once: the units of few rows stay in the cache of a processor."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,7 @@ class Given:
         frame = pd.DataFrame(
             {name: pd.Series([cell], dtype=object) for name, cell in cells.items()}
         )
-        encoded = encode(frame, part, vocabularies=words)
-        for place, (name, cell) in enumerate(cells.items()):
-            if isinstance(part.columns[name], OpenCategorical):
-                unknown = encoded.codes[0, place] == len(words[name])
-                if unknown and str(cell).strip() != OTHER:
-                    raise ValueError(
-                        f"column {name!r} has no value {cell!r} that was discovered. Give one of "
-                        f"{', '.join(map(repr, words[name][:8]))}{', ...' * (len(words[name]) > 8)} "
-                        f"or {OTHER!r}."
-                    )
+        encoded = _encoded(frame, part, words)
         places = [schema.names.index(name) for name in cells]
         codes, positions = np.zeros((2, 1, len(schema.names)))
         codes[:, places], positions[:, places] = encoded.codes, encoded.positions
@@ -86,6 +78,38 @@ class Given:
         )
 
 
+def _encoded(frame: Any, schema: Schema, vocabularies: Vocabularies) -> EncodedRows:
+    """One row of given cells; errors tell what may be given, and not how to mend a table."""
+    parts = []
+    for name, column in schema.columns.items():
+        cell, words = frame[name].item(), {n: v for n, v in vocabularies.items() if n == name}
+        try:
+            parts.append(encode(frame[[name]], Schema({name: column}), vocabularies=words))
+        except ValueError as error:
+            if cell is None:
+                reason = f"column {name!r} is never missing. Give a value."
+            elif isinstance(column, Categorical | Ordinal):
+                reason = (
+                    f"column {name!r} has no value {cell!r}. Give one of {_listed(column.values)}."
+                )
+            else:
+                reason = str(error)
+            raise ValueError(f"given: {reason}") from None
+        unknown = bool(words) and parts[-1].codes[0, 0] == len(words[name])
+        if unknown and str(cell).strip() != OTHER:
+            raise ValueError(
+                f"given: column {name!r} has no value {cell!r} that was discovered. Give one of "
+                f"{_listed((*words[name], OTHER))}."
+            )
+    codes = np.concatenate([part.codes for part in parts], axis=1)
+    return EncodedRows(codes, np.concatenate([part.positions for part in parts], axis=1))
+
+
+def _listed(values: Sequence[Any]) -> str:
+    shown = [repr(value) for value in values[:8]]
+    return ", ".join([*shown, "..."] if len(values) > 8 else shown)
+
+
 @dataclass(frozen=True)
 class Weighted:
     """Rows of codes with the logarithms of their weights."""
@@ -97,7 +121,13 @@ class Weighted:
 @eqx.filter_jit
 def draw(flow: CodeFlow, key: Key[Array, ""], num_rows: int) -> Int32[Array, "rows columns"]:
     """`num_rows` independent rows."""
-    return jax.lax.map(flow.sample, jax.random.split(key, num_rows), batch_size=_PART)
+    codes, _ = _draw_given(
+        flow,
+        jnp.full((num_rows, flow.dim), FREE),
+        jnp.ones(flow.codebook.log_mass.shape, bool),
+        key,
+    )
+    return codes
 
 
 def draw_given(
@@ -137,7 +167,7 @@ def resampled(
 
 @eqx.filter_jit
 def _draw_given(flow: CodeFlow, given: Array, allowed: Array, key: Array) -> tuple[Array, Array]:
-    keys = jax.random.split(key, len(given))
+    keys, sampler = jax.random.split(key, len(given)), CodeSampler.of(flow)
     return jax.lax.map(
-        lambda one: flow.sample_given(one[0], one[1], allowed), (keys, given), batch_size=_PART
+        lambda one: sampler.sample_given(one[0], one[1], allowed), (keys, given), batch_size=_PART
     )

@@ -28,9 +28,12 @@ class AbstractTableDensity(ABC):
 
     kind: ClassVar[str]
     """Its name in files."""
-    loss: ClassVar[Loss]
-    """A plain function: one compiled program serves all fits of a plan."""
     public_loss: ClassVar[Callable[[Any], Array] | None]
+
+    @property
+    @abstractmethod
+    def loss(self) -> Loss:
+        """A plain function, the same for the same settings: one compiled program serves all fits."""
 
     @abstractmethod
     def records(self, rows: EncodedRows) -> PyTree:

@@ -55,12 +55,30 @@ def discover(
     return schema.with_columns(found), vocabularies
 
 
+def widest(column: Numeric) -> Numeric:
+    """The column with the widest bounds that `discover` may find: public."""
+    # bounds are powers of two, the last of them the first that is large enough
+    reach = 2.0 ** math.ceil(math.log2(_largest(column.step)))
+    low, high = _on_grid(-reach, reach, column.step)
+    return dataclasses.replace(column, low=low, high=high)
+
+
+def _largest(step: float | None) -> float:
+    """Public: a grid must not have more values than double precision tells apart."""
+    return _LARGEST if step is None else min(_LARGEST, step * _MOST_STEPS)
+
+
+def _on_grid(low: float, high: float, step: float | None) -> tuple[float, float]:
+    if step is None:
+        return low, high
+    return math.floor(low / step) * step, math.ceil(high / step) * step
+
+
 def _range(
     values: np.ndarray, step: float | None, epsilon: float, *, private: bool
 ) -> tuple[float, float]:
     """Bounds of numbers, on the grid if they have one."""
-    # public: a grid must not have more values than double precision tells apart
-    largest = _LARGEST if step is None else min(_LARGEST, step * _MOST_STEPS)
+    largest = _largest(step)
     if private:
         smallest = min(_SMALLEST, largest / _MOST_STEPS)
         found = private_bounds(
@@ -71,9 +89,7 @@ def _range(
         there = np.clip(values[np.isfinite(values)], -largest, largest)
         low, high = (float(there.min()), float(there.max())) if there.size else (0.0, 1.0)
         high = high if low < high else low + 1.0
-    if step is None:
-        return low, high
-    return math.floor(low / step) * step, math.ceil(high / step) * step
+    return _on_grid(low, high, step)
 
 
 def _counts(

@@ -23,12 +23,12 @@ from veilflow.models.table.conditional import (
     is_exact,
     resampled,
 )
+from veilflow.models.table.constrained import constrained
 from veilflow.models.table.density import AbstractTableDensity
 from veilflow.models.table.imputation import filled_table
 from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.ledger import Ledger
 from veilflow.tabular.codec import EncodedRows, Vocabularies, decode, encode, write_encoded
-from veilflow.tabular.constraints import satisfied
 from veilflow.tabular.frames import library_of, to_library
 from veilflow.tabular.schema import Schema
 
@@ -230,16 +230,19 @@ class FittedTableFlow:
         while left:
             rng = np.random.default_rng(secret.words("cells", block, 1)[0])
             rows, log_weights = self._drawn(given, secret, block, rng)
-            kept = satisfied(rows, self.schema)
-            without = 0 if kept.any() else without + 1
+            rows, log_weights, shares = constrained(rows, log_weights, self.schema)
+            without = 0 if len(rows) else without + 1
             if without == _TRIES:
                 raise ValueError(
                     f"none of {_TRIES * _BLOCK:,} rows fulfills the constraints of the schema"
                     f"{' and what is given' if given else ''}. They contradict what the model "
                     "learned, or each other."
                 )
-            rows, log_weights = rows.take(kept), log_weights[kept]
-            if given is not None and not exact and len(rows):
+            if exact:
+                rows = rows.take(rng.uniform(size=len(rows)) < shares)
+            elif len(rows):
+                assert given is not None
+                log_weights = log_weights + np.log(shares)
                 wanted = min(left, _BLOCK // _CANDIDATES)
                 if left == num_rows:
                     _warn_of_weights(given.names, wanted, log_weights)

@@ -14,7 +14,7 @@ from veilflow.flows.hflow import HFlow
 from veilflow.flows.variables import BELOW_ONE, Row
 from veilflow.models.table.architecture import HFlowArchitecture
 from veilflow.models.table.coder import Coder
-from veilflow.models.table.density import AbstractTableDensity, finite
+from veilflow.models.table.density import AbstractTableDensity, Loss, finite
 from veilflow.models.table.ranks import Ranks, Spans
 from veilflow.nn.frozen import trainable_part
 from veilflow.tabular.codec import EncodedRows
@@ -46,8 +46,12 @@ class HFlowDensity(AbstractTableDensity):
     architecture: HFlowArchitecture
 
     kind = "hflow"
-    loss = staticmethod(_loss)
     public_loss = staticmethod(_public_loss)
+
+    @property
+    def loss(self) -> Loss:
+        """Minus a lower bound of the log-density, without what is public."""
+        return _loss
 
     @classmethod
     def create(

@@ -4,6 +4,7 @@ For every row with gaps some rows are drawn with its own codes in place; one of 
 weight. Whoever fills gaps of private rows gets private rows: nothing here is a release.
 """
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from veilflow.models.table.coder import Coder
 from veilflow.models.table.conditional import draw_given
 from veilflow.tabular.codec import EncodedRows, Vocabularies, encode, open_numbers, open_values
 from veilflow.tabular.columns import Numeric
-from veilflow.tabular.constraints import satisfied
+from veilflow.tabular.constraints import satisfied_each
 from veilflow.tabular.decoding import to_table
 from veilflow.tabular.schema import Schema
 
@@ -28,6 +29,8 @@ _ROWS = 1024
 """Rows whose gaps are filled at once."""
 _PARTICLES = 32
 """Rows drawn for each of them."""
+_TRIES = 8
+"""How often rows are filled again whose fillings break a constraint."""
 
 
 def filled_table(
@@ -47,12 +50,27 @@ def filled_table(
     for j, column in enumerate(coder.columns):
         gaps[:, j] = column.nullable & (codes[:, j] == column.num_codes - 1)
     found = rows.codes.copy(), rows.positions.astype(np.float64)
-    holes = np.flatnonzero(gaps.any(axis=1))
-    for block, first in enumerate(range(0, len(holes), _ROWS)):
-        part = holes[first : first + _ROWS]
-        new = _filled(rows.take(part), codes[part], gaps[part], flow, coder, schema, secret, block)
-        found[0][part], found[1][part] = new.codes, new.positions
+    holes, blocks = np.flatnonzero(gaps.any(axis=1)), itertools.count()
+    for _ in range(_TRIES):
+        for first in range(0, len(holes), _ROWS):
+            part = holes[first : first + _ROWS]
+            own = rows.take(part), codes[part], gaps[part]
+            new = _filled(*own, flow, coder, schema, secret, next(blocks))
+            found[0][part], found[1][part] = new.codes, new.positions
+        holes = _still_broken(EncodedRows(*found), gaps, holes, schema)
     return _with_own_cells(source, EncodedRows(*found), gaps, schema, vocabularies)
+
+
+def _still_broken(
+    rows: EncodedRows, gaps: np.ndarray, filled: np.ndarray, schema: Schema
+) -> np.ndarray:
+    """Places of the filled rows that break a constraint on a column that was filled."""
+    broken = np.zeros(len(filled), bool)
+    each = satisfied_each(rows.take(filled), schema)
+    for constraint, fulfilled in zip(schema.constraints, each.T, strict=True):
+        places = [schema.names.index(name) for name in constraint.columns]
+        broken |= gaps[filled][:, places].any(axis=1) & ~fulfilled
+    return filled[broken]
 
 
 def _filled(
@@ -82,8 +100,8 @@ def _filled(
     )
     weights = drawn.log_weights[: len(each)]
     if schema.constraints:
-        # where a row's own cells leave no way to fulfill them, it is filled as it comes
-        weights = np.where(satisfied(new, schema), weights, weights - 1e6)
+        # a row's own cells may leave no way to fulfill one of them: the others still count
+        weights = weights - 1e6 * (~satisfied_each(new, schema)).sum(axis=1)
     weights = weights.reshape(-1, _PARTICLES)
     best = np.argmax(weights + rng.gumbel(size=weights.shape), axis=1)
     return new.take(np.arange(len(codes)) * _PARTICLES + best)

@@ -8,8 +8,12 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Key, PyTree
 
+from veilflow.engine.progress import Monitor
 from veilflow.models.table.density import Loss
 from veilflow.nn.frozen import trainable_part
+
+_PART = 500
+"""Steps in one call."""
 
 
 def pretrain(
@@ -21,6 +25,7 @@ def pretrain(
     batch_size: int,
     learning_rate: float,
     key: Key[Array, ""],
+    monitor: Monitor,
 ) -> Any:
     """`flow` moved towards the density of released rows by Adam with cosine decay.
 
@@ -32,23 +37,48 @@ def pretrain(
         batch_size: Rows in each.
         learning_rate: At the start.
         key: Spent here.
+        monitor: Told how many steps are done.
     """
     records = jax.tree.map(jnp.asarray, records)
-    return _run(flow, records, key, loss, steps, batch_size, learning_rate)
+    trainable, _ = trainable_part(flow)
+    state = _optimizer(learning_rate, steps).init(trainable)
+    keys = jax.random.split(key, steps)
+    for first in range(0, steps, _PART):
+        flow, state = _run(
+            flow,
+            state,
+            records,
+            keys[first : first + _PART],
+            loss=loss,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+        )
+        # wait: a monitor tells what is done, and an interrupt is heard
+        jax.block_until_ready(jax.tree.leaves(state))
+        monitor(min(first + _PART, steps))
+    return flow
+
+
+def _optimizer(learning_rate: float, steps: int) -> optax.GradientTransformation:
+    return optax.adam(optax.cosine_decay_schedule(learning_rate, steps))
 
 
 @eqx.filter_jit
 def _run(
     flow: Any,
+    state: Any,
     records: PyTree,
-    key: Array,
+    keys: Array,
+    *,
     loss: Loss,
     steps: int,
     batch_size: int,
     learning_rate: float,
-) -> Any:
+) -> tuple[Any, Any]:
+    """A step for each key, of `steps` in all."""
     trainable, fixed = trainable_part(flow)
-    optimizer = optax.adam(optax.cosine_decay_schedule(learning_rate, steps))
+    optimizer = _optimizer(learning_rate, steps)
     num_rows = len(jax.tree.leaves(records)[0])
 
     def mean_loss(trainable: Any, batch: PyTree, keys: Array) -> Array:
@@ -64,6 +94,5 @@ def _run(
         updates, state = optimizer.update(gradient, state, trainable)
         return (optax.apply_updates(trainable, updates), state), None
 
-    start = (trainable, optimizer.init(trainable))
-    (trainable, _), _ = jax.lax.scan(step, start, jax.random.split(key, steps))
-    return eqx.combine(trainable, fixed)
+    (trainable, state), _ = jax.lax.scan(step, (trainable, state), keys)
+    return eqx.combine(trainable, fixed), state

@@ -1,4 +1,4 @@
-"""What a fit of a table will do, from public facts alone, and what that costs.
+"""What a fit of a table will do, from public facts alone. `pricing.py` has what that costs.
 
 The rules were fitted on generated tables (`benchmarks/generated_tables.py`); no rule has seen a data
 set of the reproductions. docs/developer/planner.md has the reasons.
@@ -9,13 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from veilflow._core import check
-from veilflow._core.errors import BudgetError
-from veilflow.models.marginals.plan import MarginalPlan
 from veilflow.models.table.architecture import HFlowArchitecture
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.events import ApproximateDP, Event, Gaussian, NonPrivate, PureDP
-from veilflow.privacy.ledger import Ledger
+from veilflow.tabular.schema import Schema
 
 _COLUMNS_SHARE = 0.1
 """Of the squared privacy parameter, what histograms of columns take."""
@@ -38,30 +35,57 @@ _PRIVATE: dict[str, Any] = {
     "hidden": (256,),
     "most_bins": 32,
     "num_waves": 12,
+    "label_weight": 2.0,
     "steps": 2000,
-    "clip_norm": 1.0,
-    "learning_rate": 2e-3,
+    "clip_norm": 10.0,
+    "learning_rate": 4e-3,
     "weight_decay": 0.02,
     "clipping": "flat",
     "sparsity": 0.5,
     "optimizer": "adam",
 }
-_COLD_RATE = 4e-3
-"""Learning rate without a warm start: there is farther to go."""
+_WARM_RATES = (2e-3, 4e-3)
+"""After a warm start, steps are smaller where noise soon takes more from it than records give."""
+_STRONG = 40_000
+"""Privacy parameter times records from which on records give more."""
 _OPEN: dict[str, Any] = {  # without noise finer bins and small steps pay
     **_PRIVATE,
     "most_bins": 64,
     "num_waves": 24,
+    "label_weight": 1.0,
     "steps": 6000,
     "clip_norm": 1e3,
     "learning_rate": 2e-3,
     "weight_decay": 0.0,
 }
-_HFLOW: dict[str, Any] = {"num_waves": 0, "optimizer": "adabelief"}
+_HFLOW: dict[str, Any] = {
+    "num_waves": 0,
+    "label_weight": 1.0,
+    "optimizer": "adabelief",
+}
 """Where the paper's flow differs. AdaBelief is the paper's, its rate of 1e-3 is not: without a warm
 start 4e-3 was better than 1e-3 and 1e-2 on a generated table, as for the flow of codes."""
+_HFLOW_CLIP = 1.0
 _HFLOW_WARM_RATE = 5e-4
 """After a warm start noise soon takes from it more than records give: 2e-3 was worse."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFacts:
+    """What is public about a fit, beside its recipe and its budget."""
+
+    schema: Schema
+    """As declared, without what nobody has confirmed."""
+    count: bool
+    """Whether the number of records is paid for."""
+    flow: HFlowArchitecture | None
+    """The paper's flow, or None for the flow of codes."""
+    hardened: bool
+
+    @property
+    def label(self) -> int | None:
+        """The place of the label, if there is one."""
+        return None if self.schema.label is None else self.schema.names.index(self.schema.label)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +102,8 @@ class TableRecipe:
     most_bins: int
     num_waves: int
     """Features of a number in the flow of codes; 0 for another flow."""
+    label_weight: float
+    """How often the label counts in the loss."""
     hidden: tuple[int, ...]
     steps: int
     sampling_rate: float
@@ -121,10 +147,13 @@ def plan_table(
     records = _ASSUMED_RECORDS if num_records is None else num_records
     settings = dict(_PRIVATE if budget.private else _OPEN)
     warm = warm_start == "marginals" and budget.private
-    if budget.private and not warm:
-        settings["learning_rate"] = _COLD_RATE
+    if warm:
+        strong = calibration.gaussian_mu(budget) * records >= _STRONG
+        settings["learning_rate"] = _WARM_RATES[strong]
     if flow is not None:
         settings.update(_HFLOW, hidden=flow.hidden)
+        if budget.private:
+            settings["clip_norm"] = _HFLOW_CLIP
         if warm:
             settings["learning_rate"] = _HFLOW_WARM_RATE
     settings.update({name: value for name, value in chosen.items() if value is not None})
@@ -153,77 +182,6 @@ def plan_table(
         sampling_rate=sampling_rate,
         **settings,
     )
-
-
-@dataclass(frozen=True)
-class TablePrices:
-    """What a fit will pay."""
-
-    ledger: Ledger
-    """All but the training."""
-    noise_multiplier: float
-    """Of the training."""
-
-    def training(self, recipe: TableRecipe, budget: Budget) -> Event:
-        """What the training costs."""
-        if not budget.private:
-            return NonPrivate()
-        return calibration.training_event(recipe.sampling_rate, self.noise_multiplier, recipe.steps)
-
-
-def settle_table(
-    recipe: TableRecipe,
-    budget: Budget,
-    *,
-    num_columns: int,
-    label: int | None,
-    open_lists: tuple[str, ...],
-    open_bounds: tuple[str, ...],
-    count: bool,
-) -> TablePrices:
-    """The prices of a fit by `recipe` that together spend the budget.
-
-    Args:
-        recipe: Of the fit.
-        budget: Of the fit.
-        num_columns: Of the table.
-        label: The place of the label, if there is one.
-        open_lists: Columns whose values are discovered.
-        open_bounds: Columns whose bounds are discovered.
-        count: Whether the number of records is paid for.
-
-    Raises:
-        BudgetError: Nothing is left for the training, or the start costs more than there is.
-    """
-    ledger = Ledger()
-    if count:
-        paid: Event = PureDP(_COUNT_SHARE * budget.epsilon) if budget.private else NonPrivate()
-        ledger = ledger.spend(paid, purpose="number of records")
-    for name in open_lists:
-        event: Event = NonPrivate()
-        if budget.private:
-            event = ApproximateDP(recipe.discovery_epsilon, recipe.discovery_delta)
-        ledger = ledger.spend(event, purpose=f"values of {name}"[:80])
-    for name in open_bounds:
-        event = PureDP(recipe.discovery_epsilon) if budget.private else NonPrivate()
-        ledger = ledger.spend(event, purpose=f"bounds of {name}"[:80])
-    columns: Event = Gaussian(recipe.columns_noise) if budget.private else NonPrivate()
-    ledger = ledger.spend(columns, purpose="histograms of columns")
-    if recipe.warm_mu:
-        # how many choices there are depends on the number of columns alone, not on their codes
-        plan = MarginalPlan.of((2,) * num_columns, mu=recipe.warm_mu, label=label)
-        ledger = ledger.spend(plan.event, purpose="marginals")
-    noise = 0.0
-    if budget.private and recipe.steps:
-        noise = calibration.noise_multiplier(
-            budget, sampling_rate=recipe.sampling_rate, steps=recipe.steps, ledger=ledger
-        )
-    elif budget.private and not budget.admits(ledger):
-        raise BudgetError(
-            f"the start alone would cost epsilon={ledger.epsilon(delta=budget.delta):.4g} at "
-            f"delta={budget.delta:.3g}, and the budget has {budget.epsilon:.4g}. Lower warm_share."
-        )
-    return TablePrices(ledger, noise)
 
 
 def count_epsilon(budget: Budget) -> float:

@@ -6,6 +6,8 @@ taken further: columns are cut by a released histogram, so that spikes and tails
 flow starts from a few noisy marginals, which cost little; then it is trained on the records.
 """
 
+import hashlib
+import json
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,32 +15,20 @@ from typing import Any
 from veilflow._core import check
 from veilflow._core.errors import PrivacyError
 from veilflow._core.keys import Secret
-from veilflow.engine import Optimizer, TrainingPlan, progress_bar, train
+from veilflow.engine import Checkpoint, Optimizer, TrainingPlan, progress_bar, train
 from veilflow.models.assumptions import assuming
 from veilflow.models.settings import check_budget, make_whole, warn_before
+from veilflow.models.table import resuming
 from veilflow.models.table.architecture import HFlowArchitecture
-from veilflow.models.table.code_density import CodeDensity
-from veilflow.models.table.coder import Coder
-from veilflow.models.table.density import AbstractTableDensity
-from veilflow.models.table.discovery import discover, open_columns
 from veilflow.models.table.fitted_table import FittedTableFlow
-from veilflow.models.table.hflow_density import HFlowDensity
-from veilflow.models.table.histograms import private_coder
-from veilflow.models.table.recipe import (
-    WARM_STARTS,
-    TablePrices,
-    TableRecipe,
-    count_epsilon,
-    plan_table,
-    settle_table,
-)
+from veilflow.models.table.pricing import TablePrices, settle_table, spend_on_start
+from veilflow.models.table.recipe import WARM_STARTS, TableFacts, TableRecipe, plan_table
+from veilflow.models.table.starting import Reading, Started, begin
 from veilflow.models.table.training import CLIPPINGS, clipping_of, training_plan
-from veilflow.models.table.warm_start import rows_of_marginals, trained_on
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
-from veilflow.privacy.mechanisms import count_records
-from veilflow.tabular.codec import EncodedRows, encode
+from veilflow.tabular.codec import EncodedRows
 from veilflow.tabular.schema import Schema
 
 
@@ -59,12 +49,15 @@ class TableFlow:
             paid for with 2 % of epsilon.
         warm_start: "marginals" to start from noisy marginals of a few columns each, which are paid
             for, or "none" to train from single columns.
-        warm_share: What a warm start takes of the squared privacy parameter.
+        warm_share: What a warm start takes of the squared privacy parameter. With `steps=0` and no
+            share given, it takes all that is left.
         pay_for_discovery: Fit a schema with unconfirmed facts: they are forgotten, and discovered
             for a share of the budget.
         flow: `vf.hflow()` for the flow of the paper; None for the flow of codes, which is exact,
             fills gaps and takes given cells.
         hidden: Sizes of the hidden layers of the flow of codes.
+        label_weight: How often the label counts in the loss of the flow of codes: more than once
+            brings out what predicts it, at a small cost in likelihood.
         most_bins: About how many bins a number is cut into.
         steps: Noisy steps; 0 where the start shall be all.
         batch_size: Expected records in a step, where `num_records` is declared.
@@ -77,8 +70,9 @@ class TableFlow:
         learning_rate: Of the optimizer, with cosine decay.
         weight_decay: Pull of the weights to zero.
         ema_decay: Decay of the parameter average that is returned.
+        hardened: Noise from operating-system entropy on an integer grid.
         seed: For repeatable research. The guarantee then says that the seed was chosen. Counts,
-            discoveries and choices of marginals stay random.
+            discoveries and choices of marginals stay random, and so does hardened noise.
 
     Example:
         >>> import veilflow as vf
@@ -95,6 +89,7 @@ class TableFlow:
     pay_for_discovery: bool = False
     flow: HFlowArchitecture | None = None
     hidden: tuple[int, ...] | None = None
+    label_weight: float | None = None
     most_bins: int | None = None
     steps: int | None = None
     batch_size: int | None = None
@@ -106,6 +101,7 @@ class TableFlow:
     learning_rate: float | None = None
     weight_decay: float | None = None
     ema_decay: float | None = 0.99
+    hardened: bool = False
     seed: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +110,7 @@ class TableFlow:
                 f"schema must be a vf.Schema, got {type(self.schema).__name__}. Write it in Python, "
                 "read it by vf.Schema.from_file, or draft it by `veilflow schema`."
             )
-        check_budget(self.budget, hardened=False)
+        check_budget(self.budget, hardened=self.hardened)
         check.one_of(WARM_STARTS, warm_start=self.warm_start)
         if self.warm_share is not None:
             check.fraction(warm_share=self.warm_share)
@@ -131,7 +127,7 @@ class TableFlow:
             )
         if self.sampling_rate is not None:
             check.fraction(sampling_rate=self.sampling_rate)
-        for name in ("clip_norm", "learning_rate"):
+        for name in ("clip_norm", "learning_rate", "label_weight"):
             if getattr(self, name) is not None:
                 check.positive(**{name: getattr(self, name)})
         if self.weight_decay is not None:
@@ -159,6 +155,8 @@ class TableFlow:
             )
         if self.hidden is not None:
             raise ValueError("hidden is for the flow of codes. Write flow=vf.hflow(hidden=...).")
+        if self.label_weight is not None:
+            raise ValueError("label_weight is for the flow of codes. Leave it or the flow out.")
         columns = self.schema.columns.values()
         # a number that may be missing is two variables
         self.flow.check_fits(sum(1 + (c.has_position and c.nullable) for c in columns))
@@ -169,6 +167,8 @@ class TableFlow:
         *,
         progress: bool = True,
         extra: str = "error",
+        invalid: str = "error",
+        checkpoint: str | os.PathLike[str] | None = None,
         save_as: str | os.PathLike[str] | None = None,
     ) -> FittedTableFlow:
         """Fit the model. A second call is a second spend.
@@ -177,44 +177,39 @@ class TableFlow:
             rows: A pandas, polars or pyarrow frame, or the path of a CSV, Parquet or Arrow file.
             progress: Show progress bars on standard error.
             extra: What to do about columns that are not in the schema: "error", or "ignore" them.
-            save_as: A file to save the model in.
+            invalid: What to do about cells that are not as declared: "error", or "replace" each by a
+                missing cell where there may be one, else by the first value or the lower bound. A
+                row is read by itself: what it holds replaces nothing in another.
+            checkpoint: A file to leave the run's state in, from the end of the start on. If it is
+                there already, the run it belongs to goes on, with the same secret, noise and releases
+                and without new spending. Keep it secret; it is removed when the fit is done. Not for
+                hardened fits or without steps.
+            save_as: A file to save the model in before the checkpoint is removed, so that a full
+                disk does not lose what was paid for.
 
         Returns:
             The fitted model, which may be published.
 
         Raises:
-            PrivacyError: The schema has facts that nobody has confirmed.
+            PrivacyError: The schema has facts that nobody has confirmed, or the checkpoint belongs
+                to other rows or settings.
             BudgetError: The settings cost more than the budget. Nothing was spent.
             ValueError: The table does not fit the schema.
         """
         warn_before(self.budget, self.num_records)
+        check.one_of(("error", "ignore"), extra=extra)
+        check.one_of(("error", "replace"), invalid=invalid)
         # everything that decides the price is settled here, before a record is looked at
-        declared, recipe = self._declared(), self.recipe()
-        prices = self._prices(recipe)
-        secret = Secret.from_seed(self.seed)
+        recipe = self.recipe()
+        prices = settle_table(recipe, self.budget, self._facts())
+        reading, file = Reading(extra, invalid), None
+        if checkpoint is not None:
+            file = resuming.opened(checkpoint, steps=recipe.steps, hardened=self.hardened)
+        started, sensitive, secret = self._start(rows, reading, recipe, prices, file, progress)
 
-        schema, vocabularies = discover(rows, declared, recipe, private=self.budget.private)
-        encoded = encode(rows, schema, vocabularies=vocabularies, extra=extra)
-        if not len(encoded):
-            raise ValueError("the table has no rows.")
-        sensitive = Sensitive(encoded, description=f"{len(schema.columns)} columns")
-        num_records = self._count(sensitive)
-        sizes = [column.num_codes(vocabularies.get(n)) for n, column in schema.columns.items()]
-        coder = private_coder(
-            sensitive,
-            tuple(schema.columns.values()),
-            sizes=sizes,
-            noise_multiplier=recipe.columns_noise,
-            most_bins=recipe.most_bins,
-            num_records=num_records,
-            secret=secret,
-        ).value
-        label = None if schema.label is None else schema.names.index(schema.label)
-        density = self._started(recipe, coder, sensitive, label, num_records, secret, progress)
-        ledger = prices.ledger
-        plan = None
+        ledger, density, plan = prices.ledger, started.density, None
         if recipe.steps:
-            plan = self._plan(recipe, prices, num_records)
+            plan = self._plan(recipe, prices, started.num_records)
             with progress_bar(
                 plan,
                 ledger,
@@ -229,30 +224,33 @@ class TableFlow:
                     sensitive.map(density.records),
                     public_loss_fn=density.public_loss,
                     secret=secret,
+                    checkpoint=file,
                     monitor=monitor,
                 )
             density = density.with_flow(released.value)
             ledger = ledger.spend(plan.event, purpose="training")
         if self.budget.private:
             density = density.adjusted(secret.key("balance"))
-        ledger = self._assuming(ledger, seeded=secret.chosen)
+        ledger = self._assuming(ledger, recipe, seeded=secret.chosen)
         model = FittedTableFlow(
             density=density,
-            schema=schema,
-            vocabularies=vocabularies,
+            schema=started.schema,
+            vocabularies=started.vocabularies,
             ledger=ledger,
             guarantee=ledger.guarantee(delta=self.budget.delta),
             settings={
                 "recipe": recipe.to_json(),
                 "plan": None if plan is None else plan.to_json(),
                 "facts": {
-                    "num_records": num_records,
+                    "num_records": started.num_records,
                     "declared": ["num_records"] if self.num_records is not None else [],
                 },
             },
         )
         if save_as is not None:
             model.save(save_as)
+        if file is not None:
+            file.delete()
         return model
 
     def recipe(self) -> TableRecipe:
@@ -260,7 +258,7 @@ class TableFlow:
         rate = self.sampling_rate
         if self.batch_size is not None and self.num_records is not None:
             rate = min(1.0, self.batch_size / self.num_records)
-        return plan_table(
+        recipe = plan_table(
             num_records=self.num_records,
             num_open=len(self._declared().open),
             budget=self.budget,
@@ -272,6 +270,7 @@ class TableFlow:
                 name: getattr(self, name)
                 for name in (
                     "hidden",
+                    "label_weight",
                     "most_bins",
                     "steps",
                     "clip_norm",
@@ -283,6 +282,9 @@ class TableFlow:
                 )
             },
         )
+        if self.warm_share is not None:
+            return recipe
+        return spend_on_start(recipe, self.budget, self._facts())
 
     def preview(self) -> Ledger:
         """All that a fit will spend: public, and known before the rows are.
@@ -291,11 +293,11 @@ class TableFlow:
             BudgetError: The settings cost more than the budget.
         """
         recipe = self.recipe()
-        prices = self._prices(recipe)
+        prices = settle_table(recipe, self.budget, self._facts())
         ledger = prices.ledger
         if recipe.steps:
             ledger = ledger.spend(prices.training(recipe, self.budget), purpose="training")
-        return self._assuming(ledger, seeded=self.seed is not None)
+        return self._assuming(ledger, recipe, seeded=self.seed is not None)
 
     def _declared(self) -> Schema:
         """The schema without what nobody has confirmed."""
@@ -307,66 +309,50 @@ class TableFlow:
             raise PrivacyError(
                 f"the schema has facts that were read from data and that nobody has confirmed, in "
                 f"the columns {names}. Confirm what is public (schema.confirm, or the file), or set "
-                "pay_for_discovery=True to forget the rest and discover it for a share of the budget."
+                "pay_for_discovery=True (--pay-for-discovery) to forget the rest and discover it for "
+                "a share of the budget."
             )
         return self.schema.forget_unconfirmed()
 
-    def _prices(self, recipe: TableRecipe) -> TablePrices:
-        schema = self._declared()
-        lists, ranges = open_columns(schema)
-        return settle_table(
-            recipe,
-            self.budget,
-            num_columns=len(schema.columns),
-            label=None if schema.label is None else schema.names.index(schema.label),
-            open_lists=lists,
-            open_bounds=ranges,
+    def _facts(self) -> TableFacts:
+        return TableFacts(
+            schema=self._declared(),
             count=self.num_records is None,
+            flow=self.flow,
+            hardened=self.hardened,
         )
 
-    def _count(self, rows: Sensitive[EncodedRows]) -> int:
-        if self.num_records is not None:
-            return self.num_records
-        if not self.budget.private:
-            return len(rows.open())
-        counted = count_records(rows.map(lambda x: x.codes), epsilon=count_epsilon(self.budget))
-        found = max(1, int(counted.value))
-        self.budget.warn_if_weak(found)
-        return found
-
-    def _started(
+    def _start(
         self,
+        rows: Any,
+        reading: Reading,
         recipe: TableRecipe,
-        coder: Coder,
-        rows: Sensitive[EncodedRows],
-        label: int | None,
-        num_records: int,
-        secret: Secret,
+        prices: TablePrices,
+        file: Checkpoint | None,
         progress: bool,
-    ) -> AbstractTableDensity:
-        """The density before private training, on the best shares of columns there are."""
-        if not recipe.warm_mu:
-            return self._fresh(recipe, coder, label, secret)
-        coder, drawn = rows_of_marginals(
-            rows.map(coder.codes),
-            coder,
-            mu=recipe.warm_mu,
-            label=label,
-            num_records=num_records,
+    ) -> tuple[Started, Sensitive[EncodedRows], Secret]:
+        """The start, drawn now or by the run that is to go on; its rows; the secret of the rest."""
+        settings = self._fingerprint(recipe, prices)
+        saved = None if file is None else file.read()
+        if file is not None and saved is not None:
+            started = resuming.resumed(saved, settings=settings, declared=self._declared())
+            opened = reading.rows(rows, started.schema, started.vocabularies)
+            resuming.check_rows(file, saved, opened)
+            return started, opened, saved.secret
+        secret = Secret.from_seed(self.seed)
+        started, opened = begin(
+            rows,
+            reading,
+            recipe,
+            self._facts(),
+            self.budget,
+            num_records=self.num_records,
             secret=secret,
             progress=progress,
         )
-        return trained_on(self._fresh(recipe, coder, label, secret), drawn, secret)
-
-    def _fresh(
-        self, recipe: TableRecipe, coder: Coder, label: int | None, secret: Secret
-    ) -> AbstractTableDensity:
-        key = secret.key("weights")
-        if self.flow is not None:
-            return HFlowDensity.create(coder, architecture=self.flow, key=key)
-        return CodeDensity.create(
-            coder, label=label, num_waves=recipe.num_waves, hidden=recipe.hidden, key=key
-        )
+        if file is not None:
+            resuming.keep(file, started, secret, settings=settings, rows=opened)
+        return started, opened, secret
 
     def _plan(self, recipe: TableRecipe, prices: TablePrices, num_records: int) -> TrainingPlan:
         plan = training_plan(
@@ -374,18 +360,28 @@ class TableFlow:
             noise_multiplier=prices.noise_multiplier,
             num_records=num_records,
             ema_decay=self.ema_decay,
+            hardened=self.hardened,
             private=self.budget.private,
         )
         if plan.private:
             self.budget.check(prices.ledger, plan.event, purpose="training")
         return plan
 
-    def _assuming(self, ledger: Ledger, *, seeded: bool) -> Ledger:
-        what = "the schema"
+    def _fingerprint(self, recipe: TableRecipe, prices: TablePrices) -> str:
+        """What a start was released for: with another recipe or price it would be another one."""
+        named = [repr(self), self.schema.to_json(), recipe.to_json(), prices.ledger.to_json()]
+        text = json.dumps([*named, prices.noise_multiplier])
+        return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+
+    def _assuming(self, ledger: Ledger, recipe: TableRecipe, *, seeded: bool) -> Ledger:
+        # the facts of a draft are discovered anew, for a price; names and kinds of columns are not
+        what = ["names and kinds of columns" if self.schema.unconfirmed else "the schema"]
         if self.num_records is not None:
-            what += " and the number of records"
-        verb = "were" if self.num_records is not None else "was"
-        ledger = ledger.assuming(f"{what} {verb} declared, not read from the records")
+            what.append("the number of records")
+        verb = "was" if what == ["the schema"] else "were"
+        ledger = ledger.assuming(f"{' and '.join(what)} {verb} declared, not read from the records")
         if not self.budget.private:
             return ledger
-        return assuming(ledger, hardened=False, generator=True, seeded=seeded)
+        # hardened noise leaves to the generator who is in a batch, and draws from what is released
+        generator = not self.hardened or recipe.steps > 0
+        return assuming(ledger, hardened=self.hardened, generator=generator, seeded=seeded)

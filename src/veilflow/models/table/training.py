@@ -26,6 +26,7 @@ def training_plan(
     noise_multiplier: float,
     num_records: int,
     ema_decay: float | None,
+    hardened: bool,
     private: bool,
 ) -> TrainingPlan:
     """What the training of a fit by `recipe` does."""
@@ -41,5 +42,6 @@ def training_plan(
             weight_decay=recipe.weight_decay,
         ),
         ema_decay=ema_decay,
+        hardened=hardened,
         private=private,
     )

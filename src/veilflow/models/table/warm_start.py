@@ -27,6 +27,7 @@ def rows_of_marginals(
     label: int | None,
     num_records: int,
     secret: Secret,
+    hardened: bool,
     progress: bool,
 ) -> tuple[Coder, Codes]:
     """The coder with the shares of a private marginal model, and rows drawn by that model.
@@ -40,7 +41,8 @@ def rows_of_marginals(
         mu: Gaussian privacy parameter of all marginals.
         label: The place of the label, if there is one.
         num_records: Declared or released.
-        secret: Source of all noise.
+        secret: Source of all noise, but for choices of tables.
+        hardened: Noise from the operating system, on a grid.
         progress: Show a progress bar.
     """
     plan = MarginalPlan.of(
@@ -51,7 +53,9 @@ def rows_of_marginals(
         num_records=num_records,
     )
     with counting_bar("marginals", len(plan.rounds), show=progress) as monitor:
-        model = private_marginal_model(codes, plan=plan, secret=secret, monitor=monitor).value
+        model = private_marginal_model(
+            codes, plan=plan, secret=secret, hardened=hardened, monitor=monitor
+        ).value
     drawn = model.sample(_ROWS, secret.key("warm rows")).astype(np.int32)
     # two releases say how large a code's share is: together they are better than either
     masses = [
@@ -61,16 +65,20 @@ def rows_of_marginals(
     return coder.with_masses(masses), drawn
 
 
-def trained_on(density: AbstractTableDensity, drawn: Codes, secret: Secret) -> AbstractTableDensity:
+def trained_on(
+    density: AbstractTableDensity, drawn: Codes, secret: Secret, *, progress: bool
+) -> AbstractTableDensity:
     """`density` trained on released rows of codes: post-processing."""
     rng = np.random.default_rng(secret.words("warm cells", 0, 1)[0])
-    flow = pretrain(
-        density.flow,
-        density.records_of_codes(drawn, rng),
-        loss=density.loss,
-        steps=_STEPS,
-        batch_size=_BATCH,
-        learning_rate=_RATE,
-        key=secret.key("warm start"),
-    )
+    with counting_bar("warm start", _STEPS, show=progress) as monitor:
+        flow = pretrain(
+            density.flow,
+            density.records_of_codes(drawn, rng),
+            loss=density.loss,
+            steps=_STEPS,
+            batch_size=_BATCH,
+            learning_rate=_RATE,
+            key=secret.key("warm start"),
+            monitor=monitor,
+        )
     return density.with_flow(flow)

@@ -1,0 +1,250 @@
+"""A killed fit goes on with what it had released, and asks nothing of the records a second time."""
+
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import veilflow as vf
+from tests.models.table import small
+from tests.models.table.test_privacy import MECHANISMS, same
+from veilflow._core.keys import Secret
+from veilflow.engine import Checkpoint
+from veilflow.models.table import recipe as recipes
+from veilflow.models.table import resuming, starting, table_flow
+from veilflow.privacy.guarantees import Sensitive
+
+SCHEMA = vf.Schema(
+    age=vf.Numeric(17, 90, integer=True, nullable=True),
+    gain=vf.Numeric(),
+    city=vf.OpenCategorical(nullable=True),
+    smoker=vf.Boolean(),
+    label="smoker",
+)
+CLOSED = vf.Schema(
+    age=SCHEMA.columns["age"], gain=vf.Numeric(-50, 1000), smoker=vf.Boolean(), label="smoker"
+)
+
+
+def make(**changes):
+    """All that a start may release: a count, values, bounds, histograms, marginals."""
+    return small.estimator(**{"schema": SCHEMA, "num_records": None, "seed": None, **changes})
+
+
+def table(schema: vf.Schema = SCHEMA):
+    return small.frame()[list(schema.names)]
+
+
+class Crash(Exception):
+    """In place of a kill."""
+
+
+def _crash(*_, **__):
+    raise Crash
+
+
+def killed(estimator, rows, path: Path) -> tuple[bytes, bytes]:
+    """Fit until a step is written down: the checkpoint before and after it."""
+    begun, save = [], Checkpoint.save
+
+    def save_and_stop(self, *args, **kwargs):
+        begun.append(self.path.read_bytes())
+        save(self, *args, **kwargs)
+        raise Crash
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(Checkpoint.__init__.__kwdefaults__, "seconds", 0.0)
+        patch.setattr(Checkpoint, "save", save_and_stop)
+        with pytest.raises(Crash):
+            estimator.fit(rows, progress=False, checkpoint=path)
+    return begun[0], path.read_bytes()
+
+
+def left(folder: Path, data: bytes, *, step: int) -> Path:
+    """A checkpoint as a killed run leaves it."""
+    path = folder / "run.checkpoint"
+    path.touch(0o600)
+    path.write_bytes(data)
+    saved = Checkpoint(path).read()
+    assert saved is not None
+    assert saved.step == step
+    return path
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory) -> tuple[bytes, bytes]:
+    """Checkpoints of one run: its start, and after a step."""
+    with small.quick():
+        return killed(make(), table(), tmp_path_factory.mktemp("run") / "run.checkpoint")
+
+
+@pytest.fixture
+def begun(states, tmp_path) -> Path:
+    return left(tmp_path, states[0], step=0)
+
+
+@pytest.mark.parametrize("flow", [None, vf.hflow(blocks=1, bins=4, hidden=(8,))], ids=bool)
+def test_a_fit_goes_on_to_the_very_same_model(flow, tmp_path):
+    settings = {"schema": CLOSED, "num_records": 600, "seed": 3, "warm_start": "none"}
+    settings |= {} if flow is None else {"hidden": None, "flow": flow}
+    whole = make(**settings).fit(table(CLOSED), progress=False)
+    path = tmp_path / "run.checkpoint"
+    states = killed(make(**settings), table(CLOSED), path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for step, state in enumerate(states):
+        path = left(tmp_path, state, step=step)
+        again = make(**settings).fit(table(CLOSED), progress=False, checkpoint=path)
+        assert same(again.to_artifact(), whole.to_artifact())
+        assert not path.exists()
+
+
+def test_nothing_is_asked_of_the_records_again(states, tmp_path, monkeypatch):
+    for module, name in MECHANISMS:
+        if name != "train":
+            monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("drawn again"))
+    monkeypatch.setattr(starting, "trained_on", lambda *_: pytest.fail("trained again"))
+    # the same model, whether or not a step had been written down
+    found = []
+    for step, state in enumerate(states):
+        path = left(tmp_path, state, step=step)
+        found.append(make().fit(table(), progress=False, checkpoint=path))
+    assert found[0].ledger == make().preview()
+    assert same(found[0].to_artifact(), found[1].to_artifact())
+
+
+def test_other_rows_and_other_settings_are_refused(begun, monkeypatch):
+    path, before = begun, begun.read_bytes()
+    monkeypatch.setattr(table_flow, "begin", lambda *_, **__: pytest.fail("noise was reused"))
+    moved = table()
+    moved.loc[5, "age"] = 18 if moved.loc[5, "age"] != 18 else 19
+    for rows in (moved, table().iloc[:-1], table().iloc[::-1]):
+        with pytest.raises(vf.PrivacyError, match="another set of records"):
+            make().fit(rows, progress=False, checkpoint=path)
+    others = (
+        {"clip_norm": 0.5},
+        {"num_records": 600},
+        {"schema": vf.Schema(SCHEMA.columns)},
+    )
+    for change in others:
+        with pytest.raises(vf.PrivacyError, match="belongs to other settings"):
+            make(**change).fit(table(), progress=False, checkpoint=path)
+    # and where other rules of the planner would have drawn the start with other noise
+    monkeypatch.setattr(recipes, "_COLUMNS_SHARE", 0.11)
+    with pytest.raises(vf.PrivacyError, match="belongs to other settings"):
+        make().fit(table(), progress=False, checkpoint=path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_others_may_write_is_refused(begun):
+    begun.chmod(0o644)
+    with pytest.raises(vf.PrivacyError, match="can be read or written by others"):
+        make().fit(table(), progress=False, checkpoint=begun)
+
+
+def test_a_file_that_is_none_of_ours_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "rows.csv"
+    table().to_csv(path, index=False)
+    before = path.read_bytes()
+    with pytest.raises(vf.ArtifactError, match=r"rows\.csv is no usable checkpoint"):
+        make().fit(table(), progress=False, checkpoint=path)
+    assert path.read_bytes() == before
+
+
+def test_the_checkpoint_of_another_model_is_refused(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    context = {"facts": {"num_records": 600}, "for": "DensityFlow(...)"}
+    Checkpoint(path).begin(Secret.fresh(), context, records=Sensitive(np.zeros((5, 2))))
+    with pytest.raises(vf.PrivacyError, match="belongs to other settings"):
+        make().fit(table(), progress=False, checkpoint=path)
+
+
+BROKEN = {
+    "no start": lambda c: {"for": c["for"]},
+    "no number": lambda c: {**c, "num_records": "600"},
+    "no records": lambda c: {**c, "num_records": 0},
+    "no arrays": lambda c: {**c, "arrays": "AAAA"},
+    "no text": lambda c: {**c, "arrays": 3},
+    "another flow": lambda c: {**c, "density": {"kind": "pickle", "settings": {}}},
+    "other sizes": lambda c: {
+        **c,
+        "density": {
+            **c["density"],
+            "settings": {**c["density"]["settings"], "hidden": [9]},
+        },
+    },
+    "another schema": lambda c: {
+        **c,
+        "table": {"schema": vf.Schema(smoker=vf.Boolean()).to_json(), "vocabularies": {}},
+    },
+    "other bounds than declared": lambda c: {
+        **c,
+        "table": {
+            **c["table"],
+            "schema": vf.Schema.from_json(c["table"]["schema"])
+            .with_columns({"age": vf.Numeric(0, 120, integer=True, nullable=True)})
+            .to_json(),
+        },
+    },
+    "other words": lambda c: {**c, "table": {**c["table"], "vocabularies": {"city": [1]}}},
+}
+
+
+def test_a_start_that_is_none_is_refused(begun):
+    file = Checkpoint(begun)
+    saved = file.read()
+    assert saved is not None
+    schema, words = resuming.files.read_schema(saved.context["table"])
+    rows = starting.Reading("error", "error").rows(table(), schema, words)
+    for name, change in BROKEN.items():
+        file.begin(saved.secret, change(saved.context), records=resuming._arrays(rows))
+        with pytest.raises(vf.ArtifactError, match="does not hold the start of a fit") as caught:
+            make().fit(table(), progress=False, checkpoint=begun)
+        assert "Nothing was changed" in str(caught.value), name
+
+
+def test_a_checkpoint_holds_releases_and_no_rows(states, begun):
+    (word, number), held = small.CANARY, states[1]
+    assert b"paris" in held  # which many records share, and which was paid for
+    assert word.encode() not in held
+    for kind in (np.float32, np.float64):
+        assert kind(number).tobytes() not in held
+    saved = Checkpoint(begun).read()
+    assert saved is not None
+    assert set(saved.context) == {"for", "table", "num_records", "density", "arrays"}
+
+
+def test_a_run_killed_in_its_start_leaves_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "run.checkpoint"
+    monkeypatch.setattr(starting, "trained_on", _crash)
+    with pytest.raises(Crash):
+        make().fit(table(), progress=False, checkpoint=path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_is_saved_before_its_checkpoint_is_removed(tmp_path):
+    settings = {"schema": CLOSED, "num_records": 600, "warm_start": "none"}
+    path, folder = tmp_path / "run.checkpoint", tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(OSError):
+        make(**settings).fit(table(CLOSED), progress=False, checkpoint=path, save_as=folder)
+    assert path.exists()
+    out = tmp_path / "m.veil"
+    make(**settings).fit(table(CLOSED), progress=False, checkpoint=path, save_as=out)
+    assert out.exists()
+    assert not path.exists()
+
+
+def test_fits_that_cannot_go_on_are_refused_before_the_rows_are_read(tmp_path):
+    path = tmp_path / "run.checkpoint"
+
+    def refuse(estimator, where=path):
+        estimator.fit("no-such-file.csv", progress=False, checkpoint=where)
+
+    with pytest.raises(vf.PrivacyError, match="hardened run cannot have a checkpoint"):
+        refuse(make(hardened=True))
+    with pytest.raises(ValueError, match="a fit without steps keeps no checkpoint"):
+        refuse(make(steps=0))
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        refuse(make(), tmp_path / "none" / "run.checkpoint")
+    assert not list(tmp_path.iterdir())
