@@ -17,10 +17,10 @@ PARTS = {
     "a network for each block": "hflow-separate",
     "LU instead of low rank": "hflow-lu",
     "no linear maps": "hflow-no-linear",
-    "AdaBelief instead of Adam": "hflow-adabelief",
+    "Adam instead of AdaBelief": "hflow-adam",
 }
 CLIPPINGS = {
-    "flat": "hflow-flat",
+    "flat": "hflow",
     "per layer": "hflow-per-layer",
     "per unit": "hflow-per-unit",
     "sparsified": "hflow-sparsified-0.5",

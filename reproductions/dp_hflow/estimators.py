@@ -43,8 +43,8 @@ METHODS: dict[str, Method] = {
     "hflow-lu": _paper(flow={"linear": "lu"}),
     "hflow-no-linear": _paper(flow={"linear": "none"}),
     "hflow-variational": _paper(flow={"dequantization": "variational"}),
-    "hflow-adabelief": _paper(optimizer="adabelief"),
-    **{f"hflow-{clip}": _paper(clipping=clip) for clip in ("flat", "per-layer", "per-unit")},
+    "hflow-adam": _paper(optimizer="adam"),
+    **{f"hflow-{clip}": _paper(clipping=clip) for clip in ("per-layer", "per-unit")},
     **{f"hflow-sparsified-{s:g}": _paper(clipping="sparsified", sparsity=s) for s in SPARSITIES},
 }
 """By name: the defaults; those without a warm start; marginals with all of the budget and no step;

@@ -77,12 +77,25 @@ class CodeFlow(eqx.Module):
         """How many codes a row has."""
         return self.codebook.num_columns
 
-    def log_prob(self, codes: Int[Array, " dim"]) -> Float[Array, ""]:
-        """The natural log of the share of one row among all."""
-        return jnp.sum(self.log_probs(codes))
+    def log_prob(
+        self, codes: Int[Array, " dim"], weights: Float[np.ndarray, " dim"] | None = None
+    ) -> Float[Array, ""]:
+        """The natural log of the share of one row among all.
 
-    def log_probs(self, codes: Int[Array, " dim"]) -> Float[Array, " dim"]:
-        """For each column, the log-share of its code given the columns before it."""
+        Args:
+            codes: The row.
+            weights: How often each column counts; None for once, which makes it a log-share.
+        """
+        book = self.codebook
+        counted = np.ones(self.dim) if weights is None else weights
+        one_hot, logits = self._logits(codes)
+        own = jnp.sum(one_hot * logits * counted[book.slot_columns].astype(np.float32))
+        # sums over a column's slots as one product for all columns: compile time does not grow
+        member = np.equal.outer(book.slot_columns, np.arange(self.dim)).astype(np.float32)
+        return own - jnp.log(jnp.exp(logits) @ member) @ counted.astype(np.float32)
+
+    def _logits(self, codes: Array) -> tuple[Float[Array, " slots"], Float[Array, " slots"]]:
+        """Ones at the slots of a row, and logits of all slots given the columns before."""
         book = self.codebook
         one_hot = book.one_hot(codes)
         features = book.features(one_hot)
@@ -91,10 +104,7 @@ class CodeFlow(eqx.Module):
         for layer in below:
             hidden = jnp.tanh(layer(hidden))
         seen = jnp.concatenate([hidden, features]) if below else features
-        logits = book.logits(self.bounded(head(seen)))
-        # sums over a column's slots as one product for all columns: compile time does not grow
-        member = np.equal.outer(book.slot_columns, np.arange(self.dim)).astype(np.float32)
-        return (one_hot * logits) @ member - jnp.log(jnp.exp(logits) @ member)
+        return one_hot, book.logits(self.bounded(head(seen)))
 
     def sample(self, key: Key[Array, ""]) -> Int[Array, " dim"]:
         """One row; the key is spent."""
