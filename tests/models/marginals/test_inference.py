@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from veilflow.models.marginals.graph import bags_of, joined, num_cells, together_in
+from veilflow.models.marginals.graph import Layout, bags_of, joined, num_cells, together_in
 from veilflow.models.marginals.inference import Table, _Propagation, fitted, ridges
 
 SIZES = (3, 2, 4, 2, 3)
@@ -136,8 +136,29 @@ def test_every_clique_is_within_a_bag_and_parents_come_later():
         assert num_cells(sizes, together) == pytest.approx(float(cells))
 
 
+def test_a_layout_tells_what_a_clique_would_add_in_the_order_there_is():
+    rng = np.random.default_rng(6)
+    for _ in range(40):
+        sizes = rng.integers(1, 9, size=9).tolist()
+        sets = [tuple(rng.choice(9, size=rng.integers(2, 4), replace=False)) for _ in range(6)]
+        clique = tuple(rng.choice(9, size=rng.integers(1, 4), replace=False).tolist())
+        together, layout = together_in(9, sets), Layout(sizes, together_in(9, sets))
+        assert layout.num_cells == pytest.approx(num_cells(sizes, together))
+        left, cells = joined(together, clique), 0.0
+        for column in (bag.column for bag in bags_of(sizes, together)):
+            bag = np.flatnonzero(left[column])
+            cells += np.prod(np.take(sizes, bag))
+            left[np.ix_(bag, bag)] = True
+            left[:, column] = left[column] = False
+        assert layout.num_cells_with(clique) == pytest.approx(cells)
+
+
 def test_cells_beyond_all_numbers_are_still_compared():
     together = together_in(400, [tuple(range(400))])
     assert num_cells([50] * 400, together) > 1e300
+    assert Layout([50] * 400, together).num_cells_with((0, 1)) > 1e300
+    assert (
+        Layout([50] * 400, together_in(400, [tuple(range(399))])).num_cells_with((0, 399)) > 1e300
+    )
     assert not together_in(3, [(0, 1)])[1, 2]
     assert joined(together_in(3, [(0, 1)]), (1, 2))[1, 2]

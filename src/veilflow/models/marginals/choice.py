@@ -8,8 +8,15 @@ import numpy as np
 from jaxtyping import Int
 
 from veilflow.models.marginals.codes import Merging, Query
-from veilflow.models.marginals.graph import Columns, Together, joined, num_cells, together_in
-from veilflow.models.marginals.plan import MarginalPlan, Round, cliques
+from veilflow.models.marginals.graph import (
+    Columns,
+    Layout,
+    Together,
+    joined,
+    num_cells,
+    together_in,
+)
+from veilflow.models.marginals.plan import MarginalPlan, Round
 from veilflow.models.marginals.questions import Tally, misfit_sensitivity, misfits
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.mechanisms.exponential import choose
@@ -30,6 +37,7 @@ class Known(NamedTuple):
         merging: How codes are merged.
         num_records: As declared or estimated.
         chosen: The sets of columns measured so far.
+        pool: Those that may still be asked for.
         rows: Rows drawn from the model of now.
     """
 
@@ -37,6 +45,7 @@ class Known(NamedTuple):
     merging: Merging
     num_records: float
     chosen: tuple[Columns, ...]
+    pool: tuple[Columns, ...]
     rows: Int[np.ndarray, "rows columns"]
 
 
@@ -53,9 +62,12 @@ def candidates(known: Known, step: Round) -> list[Candidate]:
     plan, merging = known.plan, known.merging
     tally, most = Tally(known.rows, merging), _most_cells(known, step)
     together = together_in(len(plan.sizes), known.chosen)
-    found = []
-    for columns in cliques(len(plan.sizes), plan.label):
-        if columns in known.chosen or not _fits(known, together, columns):
+    layout, found = Layout(merging.sizes, together), []
+    for columns in known.pool:
+        if columns in known.chosen:
+            continue
+        # bags of a good order may be smaller than those of the order there is
+        if layout.num_cells_with(columns) > plan.max_cells and not _fits(known, together, columns):
             continue
         query = merging.query(columns, most_cells=most)
         counts = tally.counts(query) + _SMOOTHING
@@ -93,8 +105,9 @@ def private_choice(
         together = joined(together, columns)
         # what the chosen table contains will be known by it
         left = [i for i in left if not set(found[i].query.columns) <= set(columns)]
-        if num_cells(known.merging.sizes, together) > _CROWDED * known.plan.max_cells:
-            left = [i for i in left if _fits(known, together, found[i].query.columns)]
+        layout, most = Layout(known.merging.sizes, together), known.plan.max_cells
+        if layout.num_cells > _CROWDED * most:
+            left = [i for i in left if layout.num_cells_with(found[i].query.columns) <= most]
     return picked
 
 
@@ -124,6 +137,4 @@ def _most_cells(known: Known, step: Round) -> float:
 
 
 def _fits(known: Known, together: Together, columns: Columns) -> bool:
-    if together[np.ix_(columns, columns)].all():
-        return True
     return num_cells(known.merging.sizes, joined(together, columns)) <= known.plan.max_cells

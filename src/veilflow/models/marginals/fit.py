@@ -16,7 +16,7 @@ from veilflow.models.marginals.choice import Known, candidates, private_choice
 from veilflow.models.marginals.columns import settled
 from veilflow.models.marginals.inference import Table, fitted, ridges
 from veilflow.models.marginals.model import MarginalModel, sampled
-from veilflow.models.marginals.plan import MarginalPlan
+from veilflow.models.marginals.plan import MarginalPlan, cliques
 from veilflow.models.marginals.questions import Tally, histograms, shares_of, tables
 from veilflow.models.start.release import release
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
@@ -69,12 +69,15 @@ def private_marginal_model(
     columns = settled(one_way, noise.tolist(), ordered=plan.ordered, num_records=plan.num_records)
     merged = [spread.groups for spread in columns.spreads]
     tally = checked.map(lambda codes: Tally.of_codes(codes, merged, columns.merging))
-    measured, chosen = list(columns.tables), ()
+    measured, chosen, pool = list(columns.tables), (), cliques(len(plan.sizes), plan.label)
     tree, weights = fitted(columns.merging.sizes, measured, num_records=columns.num_records)
     for i, step in enumerate(plan.rounds):
         drawn = sampled(tree, _ROWS, secret.key("scoring", i))
-        known = Known(plan, columns.merging, columns.num_records, chosen, drawn)
-        picked = private_choice(tally, candidates(known, step), known=known, step=step)
+        known = Known(plan, columns.merging, columns.num_records, chosen, pool, drawn)
+        found = candidates(known, step)
+        picked = private_choice(tally, found, known=known, step=step)
+        # what has no room now has none later
+        pool = tuple(candidate.query.columns for candidate in found)
         if picked:
             queries = [candidate.query for candidate in picked]
             expected = [candidate.expected for candidate in picked]

@@ -5,6 +5,7 @@ from jaxtyping import Int32
 
 from veilflow._core.keys import Secret
 from veilflow.engine import counting_bar
+from veilflow.engine.observed import num_parameters
 from veilflow.models.marginals import MarginalPlan, private_marginal_model
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.density import AbstractTableDensity
@@ -13,6 +14,8 @@ from veilflow.privacy.guarantees import Sensitive
 
 _ROWS = 2**19
 _STEPS, _BATCH, _RATE = 4000, 1024, 4e-3
+_WORK = 2**30
+"""Rows of a batch times numbers that are trained, at most: wide tables take smaller batches."""
 _OWN_PART = 0.3
 """Weight of the histograms of columns in shares of codes, beside the marginals."""
 
@@ -76,7 +79,7 @@ def trained_on(
             density.records_of_codes(drawn, rng),
             loss=density.loss,
             steps=_STEPS,
-            batch_size=_BATCH,
+            batch_size=max(1, min(_BATCH, _WORK // num_parameters(density.flow))),
             learning_rate=_RATE,
             key=secret.key("warm start"),
             monitor=monitor,

@@ -1,0 +1,1 @@
+"""Images: an autoencoder and a flow over its codes, trained together."""
