@@ -50,7 +50,7 @@ docs: $(DOCS) ## build the documentation into site/
 
 constraints: $(DEV) ## recompute constraints.txt for every supported Python (ARGS=--upgrade for newer ones)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip compile --quiet --universal pyproject.toml --extra dev --extra docs --extra peers \
+	$(BIN)/uv pip compile --quiet --universal pyproject.toml --extra dev --extra docs --extra peers --extra fid \
 	  --python-version 3.11 --no-header --no-annotate $(ARGS) -o constraints.txt
 
 clean: ## remove what the other targets made, .venv included

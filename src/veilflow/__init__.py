@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from veilflow._core.errors import BudgetError as BudgetError
     from veilflow._core.errors import NotPrivateWarning as NotPrivateWarning
     from veilflow._core.errors import PrivacyError as PrivacyError
+    from veilflow.images.spec import ImageSpec as ImageSpec
     from veilflow.models.architecture import maf as maf
     from veilflow.models.architecture import nsf as nsf
     from veilflow.models.architecture import realnvp as realnvp
@@ -58,6 +59,7 @@ _HOMES = {
     "FittedMixtureDensity": "veilflow.models.fitted_mixture",
     "FittedTableFlow": "veilflow.models.table.fitted_table",
     "Guarantee": "veilflow.privacy.guarantees",
+    "ImageSpec": "veilflow.images.spec",
     "Ledger": "veilflow.privacy.ledger",
     "MixtureDensity": "veilflow.models.mixture",
     "NotPrivateWarning": "veilflow._core.errors",
@@ -89,6 +91,7 @@ __all__ = [
     "FittedMixtureDensity",
     "FittedTableFlow",
     "Guarantee",
+    "ImageSpec",
     "Ledger",
     "MixtureDensity",
     "NotPrivateWarning",

@@ -26,6 +26,11 @@ CLIPPINGS = {
     "adaptive quantile": engine.AdaptiveQuantile(initial=0.7),
 }
 MODEL = hostile.make_model()
+PARTS = {"first": lambda m: (m.dense, m.loose), "second": lambda m: (m.masked, m.scale)}
+OF_ANY_MODEL = dict(CLIPPINGS)
+CLIPPINGS["per group"] = engine.PerGroup.of(
+    MODEL, lambda m: [part(m) for part in PARTS.values()], (0.3, 0.6)
+)
 _jitted = {}
 
 
@@ -146,7 +151,7 @@ def test_uses_that_cancel_stay_within_the_sensitivity(size, masked, name, key):
         assert hostile.norm(clip(row)) <= 1e-2
 
 
-@pytest.mark.parametrize("name", [n for n in CLIPPINGS if n != "flat, tiny"])
+@pytest.mark.parametrize("name", [n for n in OF_ANY_MODEL if n != "flat, tiny"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_cotangents_whose_squares_underflow_stay_within_the_sensitivity(name, masked, key):
     """A cotangent of 1e-19 beside an input of 1e19 is a gradient of length 1, not 0."""
@@ -248,3 +253,28 @@ def test_adaptive_clipping_pays_for_its_counts():
 def test_settings_that_promise_nothing_are_refused(make_clipping, message):
     with pytest.raises(ValueError, match=message):
         make_clipping()
+
+
+def test_each_group_is_held_to_its_own_bound():
+    rows = np.linspace(-3, 3, 6 * hostile.DIM, dtype=np.float32).reshape(6, -1)
+    for i in range(6):
+        total = clipped("per group", rows, np.arange(6) == i)
+        for part, bound in zip(PARTS.values(), (0.3, 0.6), strict=True):
+            assert hostile.norm(part(total)) == pytest.approx(bound, rel=1e-4)
+    assert CLIPPINGS["per group"].sensitivity == pytest.approx(0.45**0.5)
+
+
+@pytest.mark.parametrize(
+    ("groups", "bounds", "message"),
+    [
+        (lambda m: [m.dense, m.masked], (1, 1), "exactly one group"),
+        (lambda m: [m.dense, m], (1, 1), "exactly one group"),
+        (lambda m: [m], (1, 1), "as many bounds"),
+        (lambda m: [m, ()], (1, 1), "every group needs parameters"),
+        (lambda m: [m], (0.0,), "clip_norm"),
+    ],
+    ids=["left out", "twice", "too many bounds", "empty", "no bound"],
+)
+def test_groups_that_cannot_be_are_refused(groups, bounds, message):
+    with pytest.raises(ValueError, match=message):
+        engine.PerGroup.of(MODEL, groups, bounds)

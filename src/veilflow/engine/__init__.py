@@ -5,6 +5,7 @@ from veilflow.engine.checkpoint import Checkpoint as Checkpoint
 from veilflow.engine.clipping import AdaptiveQuantile as AdaptiveQuantile
 from veilflow.engine.clipping import Automatic as Automatic
 from veilflow.engine.clipping import Flat as Flat
+from veilflow.engine.clipping import PerGroup as PerGroup
 from veilflow.engine.clipping import PerLayer as PerLayer
 from veilflow.engine.clipping import PerUnit as PerUnit
 from veilflow.engine.clipping import Sparsified as Sparsified
@@ -20,6 +21,7 @@ __all__ = [
     "Checkpoint",
     "Flat",
     "Optimizer",
+    "PerGroup",
     "PerLayer",
     "PerUnit",
     "Secret",

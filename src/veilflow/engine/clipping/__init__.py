@@ -1,6 +1,7 @@
 """Clipping objects: how the gradients of records become one bounded sum."""
 
 from veilflow.engine.clipping.adaptive import AdaptiveQuantile as AdaptiveQuantile
+from veilflow.engine.clipping.by_group import PerGroup as PerGroup
 from veilflow.engine.clipping.by_layer import PerLayer as PerLayer
 from veilflow.engine.clipping.by_layer import PerUnit as PerUnit
 from veilflow.engine.clipping.clipping import AbstractClipping as AbstractClipping
@@ -13,6 +14,7 @@ __all__ = [
     "AdaptiveQuantile",
     "Automatic",
     "Flat",
+    "PerGroup",
     "PerLayer",
     "PerUnit",
     "Sparsified",

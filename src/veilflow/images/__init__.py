@@ -1,0 +1,18 @@
+"""Images and arrays: a declared specification, files and folders in, grids out."""
+
+from veilflow.images.celeba import read_celeba
+from veilflow.images.folders import image_files
+from veilflow.images.grid import save_grid
+from veilflow.images.image_set import Images, to_unit
+from veilflow.images.read import read_images
+from veilflow.images.spec import ImageSpec
+
+__all__ = [
+    "ImageSpec",
+    "Images",
+    "image_files",
+    "read_celeba",
+    "read_images",
+    "save_grid",
+    "to_unit",
+]

@@ -1,0 +1,146 @@
+"""Arrays of any layout and type to pixels as they are kept; every image by itself."""
+
+from typing import Any
+
+import numpy as np
+
+from veilflow._core import check
+from veilflow.images.resample import Fitting, InvalidImage
+from veilflow.images.spec import ImageSpec
+
+LAYOUTS = ("NHW", "NHWC", "NCHW")
+"""Images first; then in which order come channels, height and width."""
+
+_BLOCK = 2**18
+"""Pixels that are in double precision at a time."""
+
+
+def from_array(
+    source: Any, spec: ImageSpec, *, layout: str | None, fitting: Fitting
+) -> tuple[np.ndarray, np.ndarray]:
+    """The pixels of all images, and for each image whether it holds something that is no number.
+
+    Bytes stay bytes where the declared range is theirs, and are not copied if they lie as wanted.
+    """
+    if isinstance(source, list | tuple) and not source:  # no images have any shape
+        source, layout = np.empty((0, *spec.shape), np.uint8), "NCHW"
+    array = _real(source)
+    array = _channels_first(array, spec, layout, fitting)
+    num_images, shape = len(array), array.shape[1:]
+    try:
+        fitting.check(shape, spec)
+    except InvalidImage as error:
+        raise ValueError(f"an image of the array {error}") from None
+    kind = np.uint8 if spec.is_byte and array.dtype.kind != "f" else np.float32
+    if array.dtype == kind == np.uint8 and shape == spec.shape and fitting.crop is None:
+        return np.ascontiguousarray(array), np.zeros(num_images, bool)
+    pixels = empty_pixels(num_images, spec, kind)
+    invalid = np.zeros(num_images, bool)
+    step = max(1, _BLOCK // max(1, int(np.prod(shape))))
+    for start in range(0, num_images, step):
+        block = slice(start, start + step)
+        pixels[block], invalid[block] = to_pixels(array[block], spec, fitting, kind)
+    return pixels, invalid
+
+
+def to_pixels(
+    block: np.ndarray, spec: ImageSpec, fitting: Fitting, kind: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """A block (images, channels, height, width) as it is kept, and which images hold a NaN.
+
+    Values out of range are moved to the nearer end of it before anything else is done, so that what
+    is infinite stays one pixel's matter.
+    """
+    values = fitting.cropped(block).astype(np.float64, order="C")
+    missing = np.isnan(values)
+    values[missing] = spec.low
+    np.clip(values, spec.low, spec.high, out=values)
+    values = fitting.fitted(values, spec)
+    if kind == np.uint8:
+        pixels = np.rint(values).astype(np.uint8)
+    else:
+        pixels = np.clip((values - spec.low) / (spec.high - spec.low), 0.0, 1.0).astype(np.float32)
+    return pixels, np.asarray(missing.any(axis=(1, 2, 3)))
+
+
+def empty_pixels(num_images: int, spec: ImageSpec, kind: Any) -> np.ndarray:
+    """The one array that images are read into."""
+    try:
+        return np.empty((num_images, *spec.shape), kind)
+    except (MemoryError, ValueError):  # NumPy's own message tells how many images there are
+        raise MemoryError(
+            "the images do not fit into memory at their declared size. Declare a smaller height and "
+            "width, or use a machine with more memory."
+        ) from None
+
+
+def _real(source: Any) -> np.ndarray:
+    if not hasattr(source, "__array__") and not isinstance(source, list | tuple):
+        raise TypeError(
+            f"images must be a folder, a file, or an array, got {type(source).__name__}."
+        )
+    try:
+        array = np.asarray(source)
+    except ValueError:
+        raise ValueError(
+            "images of one array must all have the same size. Resize them, or read them from a folder "
+            "with size='resize'."
+        ) from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"pixels must be real numbers, got an array of type {array.dtype}.")
+    return array
+
+
+def _channels_first(
+    array: np.ndarray, spec: ImageSpec, layout: str | None, fitting: Fitting
+) -> np.ndarray:
+    """The same array as (images, channels, height, width)."""
+    if layout is None:
+        layout = _layout(array, spec, fitting)
+    check.one_of(LAYOUTS, layout=layout)
+    if array.ndim != len(layout):
+        raise ValueError(
+            f"an array of layout {layout} has {len(layout)} dimensions, got {array.ndim}. "
+            f"Its first one must count the images."
+        )
+    if layout == "NHW":
+        return array[:, None, :, :]
+    return array if layout == "NCHW" else np.moveaxis(array, 3, 1)
+
+
+def _layout(array: np.ndarray, spec: ImageSpec, fitting: Fitting) -> str:
+    """The layout that the array's shape allows, if there is only one."""
+    if array.ndim == 3:
+        return "NHW"
+    if array.ndim != 4:
+        hint = " Reshape flat images first." if array.ndim == 2 else ""
+        raise ValueError(
+            f"images must have 3 dimensions (images, height, width), or 4 with channels, got "
+            f"{array.ndim}.{hint}"
+        )
+    shape = array.shape[1:]
+    fits = [
+        name
+        for name, order in (("NHWC", (2, 0, 1)), ("NCHW", (0, 1, 2)))
+        if _fits(tuple(shape[i] for i in order), spec, fitting)
+    ]
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        raise ValueError(
+            f"images of shape {shape} may have their channels first or last. Say which: "
+            "layout='NCHW' or layout='NHWC'."
+        )
+    raise ValueError(
+        f"images of shape {shape} are not {spec.height} x {spec.width} pixels with {spec.channels} "
+        "channel(s), in no order. Correct the specification, or pass size='resize' or "
+        "color='convert'."
+    )
+
+
+def _fits(shape: tuple[int, ...], spec: ImageSpec, fitting: Fitting) -> bool:
+    try:
+        fitting.check(shape, spec)
+    except InvalidImage:
+        return False
+    return True
