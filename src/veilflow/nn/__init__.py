@@ -1,6 +1,7 @@
 """Layers that know the gradient of each single record."""
 
 from veilflow.nn.conv import Conv2d as Conv2d
+from veilflow.nn.conv_transpose import ConvTranspose2d as ConvTranspose2d
 from veilflow.nn.dense import Dense as Dense
 from veilflow.nn.elementwise import Scale as Scale
 from veilflow.nn.elementwise import Shift as Shift
@@ -14,6 +15,7 @@ from veilflow.nn.tap import Tap as Tap
 __all__ = [
     "AbstractLayer",
     "Conv2d",
+    "ConvTranspose2d",
     "Dense",
     "LULinear",
     "LowRankLinear",

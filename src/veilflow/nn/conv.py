@@ -1,8 +1,8 @@
 """Two-dimensional convolution over one record's image, (channels, height, width).
 
-A convolution is a dense layer used once at every output position, on the patch under it. One
-record's kernel gradient is a sum over positions of outer products; its norm comes either from the
-positions x positions Gram matrices or from the (small) kernel gradient itself, whichever is smaller.
+A convolution is a dense layer used once at every place of its window, on what the window sees. One
+record's kernel gradient is a sum over places of outer products; its norm comes either from the
+places x places Gram matrices or from the (small) kernel gradient itself, whichever is smaller.
 """
 
 from typing import Literal
@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from veilflow.nn import outer
+from veilflow.nn import outer, windows
 from veilflow.nn.dense import uniform_init
 from veilflow.nn.tap import AbstractLayer, Tap, observe
+from veilflow.nn.windows import Windows
 
 Padding = Literal["SAME", "VALID"] | tuple[tuple[int, int], tuple[int, int]]
 
@@ -64,46 +65,45 @@ class Conv2d(AbstractLayer):
         return image, jax.eval_shape(self._convolve, batch, kernel).shape[1:]
 
     def squared_norm(self, tap: Tap) -> Float[Array, " records"]:
-        d, patches = self._unfold(tap)
-        norm = outer.squared_norm(d, patches, uses=True)
-        return norm if self.bias is None else norm + outer.summed_bias_norm(d, uses=True)
+        d, a = self._images(tap)
+        norm = self._windows().squared_norm(d, a)
+        if self.bias is None:
+            return norm
+        return norm + outer.summed_bias_norm(windows.places(d), uses=True)
 
     def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "Conv2d":
-        d, patches = self._unfold(tap)
-        weight = outer.weighted_sum(d, patches, factors, uses=True).reshape(self.weight.shape[-4:])
-        bias = None if self.bias is None else outer.weighted_total(d, factors, uses=True)
-        return self._like(weight, bias)
+        d, a = self._images(tap)
+        weight = self._windows().weighted_sum(windows.scaled(d, factors), a)
+        if self.bias is None:
+            return self._like(weight, None)
+        return self._like(weight, outer.weighted_total(windows.places(d), factors, uses=True))
 
     def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
+        d, a = self._images(tap)
         gradient = self.per_record(tap)
-        axes = (2, 3, 4)
-        l1 = jnp.sum(jnp.abs(gradient.weight), axes)
-        l2 = jnp.sum(jnp.square(gradient.weight), axes)
-        if gradient.bias is not None:
-            l1, l2 = l1 + jnp.abs(gradient.bias), l2 + jnp.square(gradient.bias)
-        return l1, outer.raised(l2, outer.row_lengths(*self._unfold(tap)))
+        l1, l2 = windows.norms_by_unit(gradient.weight, gradient.bias)
+        seen = jnp.sqrt(self._windows().squares_seen(d, a))
+        return l1, outer.raised(l2, outer.row_lengths(windows.places(d), seen[..., None]))
 
     def per_record(self, tap: Tap) -> "Conv2d":
-        d, patches = self._unfold(tap)
-        weight = outer.outer(d, patches, uses=True).reshape(-1, *self.weight.shape[-4:])
-        return self._like(weight, None if self.bias is None else outer.total(d, uses=True))
+        d, a = self._images(tap)
+        weight = self._windows().per_record(d, a)
+        return self._like(weight, None if self.bias is None else jnp.sum(d, axis=(1, 3, 4)))
 
     def _convolve(self, x: Array, weight: Array) -> Array:
         return jax.lax.conv_general_dilated(x, weight, (self.stride, self.stride), self.padding)
 
-    def _unfold(self, tap: Tap) -> tuple[Array, Array]:
-        """Cotangents and patches as uses of a dense layer: (records, positions, width)."""
-        a, d = tap.a, tap.d
-        records = d.shape[0]
-        if self.uses is not None:  # uses and positions are one long list of uses
-            a = a.reshape(-1, *a.shape[2:])
-        patches = jax.lax.conv_general_dilated_patches(
-            a, self.weight.shape[-2:], (self.stride, self.stride), self.padding,
-            precision=jax.lax.Precision.HIGHEST,
-        )  # fmt: skip
-        patches = jnp.moveaxis(patches, 1, -1).reshape(records, -1, patches.shape[1])
-        d = jnp.moveaxis(d, -3, -1).reshape(records, -1, d.shape[-3])
-        return d, patches
+    def _windows(self) -> Windows:
+        (height, width), padding = self.weight.shape[-2:], self.padding
+        if isinstance(padding, str):
+            stride = (self.stride, self.stride)
+            padding = jax.lax.padtype_to_pads(self.image_size, (height, width), stride, padding)
+        (top, _), (left, _) = padding
+        return Windows((height, width), self.stride, (top, left))
+
+    def _images(self, tap: Tap) -> tuple[Array, Array]:
+        """The coarse image and the fine one: cotangent and input."""
+        return windows.images(tap.d, uses=self.uses), windows.images(tap.a, uses=self.uses)
 
     def _like(self, weight: Array, bias: Array | None) -> "Conv2d":
         return Conv2d(

@@ -1,7 +1,7 @@
 """From an image to a code and back: strided convolutions, no normalization across a batch.
 
-Every convolution halves the image and every transposed one doubles it, so sizes follow from the
-number of channels lists. All parameters live in layers that know each record's gradient.
+Every convolution halves the image and every transposed one doubles it, so the sizes in between follow
+from how many there are. All parameters live in layers that know each record's gradient.
 """
 
 from itertools import pairwise
@@ -16,8 +16,6 @@ from veilflow._core import check
 
 Activation = Literal["relu", "leaky_relu"]
 ACTIVATIONS = {"relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu}
-
-_KERNEL, _STRIDE = 3, 2
 
 
 def halved(size: tuple[int, int], times: int) -> list[tuple[int, int]]:
@@ -67,11 +65,12 @@ class Encoder(eqx.Module):
             nn.Conv2d.create(
                 before,
                 after,
+                3,
                 image_size=seen,
+                stride=2,
                 padding=((1, 1), (1, 1)),
                 bias=False,
                 key=k,
-                **_KERNEL,
             )
             for (before, after), seen, k in zip(
                 pairwise((colors, *channels)), sizes, keys, strict=False
@@ -115,14 +114,20 @@ class Decoder(eqx.Module):
         sizes = halved(size, len(channels))[::-1]
         convolutions = tuple(
             nn.ConvTranspose2d.create(
-                before, after, image_size=seen, padding=1, key=k,
-                # an odd size was rounded up on the way down
-                output_padding=(to[0] - 2 * seen[0] + 1, to[1] - 2 * seen[1] + 1), **_KERNEL,
+                before,
+                after,
+                3,
+                image_size=seen,
+                stride=2,
+                padding=1,
+                # 1 for an even size; an odd one was rounded up on the way down
+                output_padding=(to[0] - 2 * seen[0] + 1, to[1] - 2 * seen[1] + 1),
+                key=k,
             )
             for (before, after), (seen, to), k in zip(
                 pairwise((*channels[::-1], colors)), pairwise(sizes), keys, strict=True
             )
-        )  # fmt: skip
+        )
         (height, width), deepest = sizes[0], channels[-1]
         return cls(
             nn.Dense.create(latent, deepest * height * width, key=first), convolutions, activation

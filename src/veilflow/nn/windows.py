@@ -1,0 +1,175 @@
+"""Gradients of a convolution's kernel, record by record.
+
+Two images meet in it: a coarse one, with a pixel for every place of the window, and a fine one, which
+is seen through the window. One record's gradient is
+
+    G[m, n, k] = sum over places p of coarse[m, p] fine[n, stride p + k - before].
+
+In a convolution the cotangent is the coarse image and the input the fine one; in a transposed
+convolution it is the other way round. The windows are never written out side by side, which would
+take up to nine times the fine image's memory for a 3 x 3 kernel: what stands at one offset of the
+window, in all places, is a strided slice of the image, and large images are sliced in a loop.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from operator import add
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from veilflow.nn import outer
+
+Image = Float[Array, "records uses channels height width"]
+
+_WIDE = 128
+"""Rows of a matrix below which a product is mostly overhead: thinner slices are joined."""
+_LARGE = 2**17
+"""Numbers a record in all windows, beyond which slices must not exist side by side."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How a window moves over the fine image; `before` is the padding above it and to its left."""
+
+    size: tuple[int, int]
+    stride: int
+    before: tuple[int, int]
+
+    def squared_norm(self, coarse: Image, fine: Image) -> Float[Array, " records"]:
+        """|G|^2 of each record, through Gram matrices of the places when those are smaller.
+
+        Never too small: where places nearly cancel, the rounding error is added instead of trusted.
+        """
+        c = rows(coarse)
+        (m, num_places), n = c.shape[1:], fine.shape[2] * self.size[0] * self.size[1]
+        own, seen = jnp.sum(jnp.square(c), axis=1), self.squares_seen(coarse, fine)
+        if num_places * (m + n) <= m * n:
+            gram = _gram(c) * self._sum(_gram, coarse, fine)
+            lengths = jnp.sqrt(own)[..., None], jnp.sqrt(seen)[..., None]
+            return outer.gram_norm(jnp.sum(gram, axis=(1, 2)), *lengths)
+        squared = self._sum(lambda f: outer.squares(_product(c, f)), coarse, fine)
+        lengths = jnp.sqrt((own + outer.TINY) * (seen + outer.TINY))
+        return outer.raised(squared, jnp.sum(lengths, axis=1))
+
+    def weighted_sum(self, coarse: Image, fine: Image) -> Float[Array, "m n height width"]:
+        """G summed over records; their weights are in one of the images already."""
+        c = rows(coarse)
+        return self._kernel(lambda f: outer.contract("rmp,rnp->mn", c, f), coarse, fine)
+
+    def per_record(self, coarse: Image, fine: Image) -> Float[Array, "records m n height width"]:
+        """G of each record itself."""
+        c = rows(coarse)
+        return self._kernel(lambda f: _product(c, f), coarse, fine)
+
+    def squares_seen(self, coarse: Image, fine: Image) -> Float[Array, "records places"]:
+        """The squared length of what the window sees in each place, over all channels."""
+        return self._sums(coarse, jnp.sum(jnp.square(fine), axis=2, keepdims=True))[:, 0]
+
+    def squares_by_channel(self, coarse: Image, fine: Image) -> Float[Array, "records n places"]:
+        """The squared length of what the window sees in each place and channel."""
+        return self._sums(coarse, jnp.square(fine))
+
+    def _sums(self, coarse: Image, fine: Image) -> Float[Array, "records n places"]:
+        return self._sum(lambda f: f, coarse, fine, joined=1)
+
+    def _sum(
+        self, fn: Callable[[Array], Array], coarse: Image, fine: Image, joined: int | None = None
+    ) -> Array:
+        """The sum of `fn` over the slices of the fine image."""
+        at, groups = self._slicer(coarse, fine), self._groups(coarse, fine, joined)
+        if not self._is_large(coarse, fine):
+            return reduce(add, (fn(at(group)) for group in groups))
+        start = jax.eval_shape(lambda group: fn(at(group)), groups[0])
+        body = lambda total, group: (total + fn(at(group)), None)  # noqa: E731
+        return jax.lax.scan(body, jnp.zeros(start.shape, start.dtype), groups)[0]
+
+    def _kernel(
+        self, fn: Callable[[Array], Array], coarse: Image, fine: Image
+    ) -> Float[Array, "*lead m n height width"]:
+        """`fn` of the slices of the fine image, with their offsets as the last two axes."""
+        at, groups = self._slicer(coarse, fine), self._groups(coarse, fine)
+        if self._is_large(coarse, fine):
+            parts = jax.lax.map(lambda group: fn(at(group)), groups)
+        else:
+            parts = jnp.stack([fn(at(group)) for group in groups])
+        flat = jnp.moveaxis(parts, 0, -2)  # offset by offset, all channels of each
+        return jnp.moveaxis(flat.reshape(*flat.shape[:-2], *self.size, fine.shape[2]), -1, -3)
+
+    def _is_large(self, coarse: Image, fine: Image) -> bool:
+        every = coarse.shape[1] * coarse.shape[3] * coarse.shape[4] * fine.shape[2]
+        return every * self.size[0] * self.size[1] > _LARGE
+
+    def _groups(
+        self, coarse: Image, fine: Image, joined: int | None = None
+    ) -> Int[np.ndarray, "groups joined 2"]:
+        """Offsets in the window, those together whose slices are joined."""
+        offsets = np.asarray(list(product(range(self.size[0]), range(self.size[1]))))
+        numbers = () if self._is_large(coarse, fine) else (len(offsets), self.size[1])
+        fits = [number for number in numbers if number * fine.shape[2] <= _WIDE]
+        return offsets.reshape(-1, joined or max(fits, default=1), 2)
+
+    def _slicer(
+        self, coarse: Image, fine: Image
+    ) -> Callable[[Int[Array, "joined 2"]], Float[Array, "records rows places"]]:
+        """What all places see at some offsets, one offset after the other."""
+        s, margins = self.stride, [(0, 0, 0)] * 3
+        for axis, (size, before) in enumerate(zip(self.size, self.before, strict=True), start=3):
+            reach = (coarse.shape[axis] - 1) * s + size  # of the last window
+            reach += -reach % s
+            margins.append((before, reach - before - fine.shape[axis], 0))  # below 0, it is cut
+        fine = jax.lax.pad(fine, jnp.zeros((), fine.dtype), margins)
+        # pixels that stand a stride apart, side by side: slices with no steps, which loops can move
+        lead, (h, w) = fine.shape[:3], fine.shape[3:]
+        apart = fine.reshape(*lead, h // s, s, w // s, s)
+        sizes = (*lead, coarse.shape[3], 1, coarse.shape[4], 1)
+
+        def at(offset: Int[Array, "2"]) -> Array:
+            y, x = offset[0], offset[1]
+            seen = jax.lax.dynamic_slice(apart, (0, 0, 0, y // s, y % s, x // s, x % s), sizes)
+            return rows(seen.reshape(*lead, *coarse.shape[3:]))
+
+        return lambda group: jnp.concatenate([at(group[i]) for i in range(len(group))], axis=1)
+
+
+def images(x: Array, *, uses: int | None) -> Image:
+    """One array of a tap, with an axis for uses even where there is one use only."""
+    return x[:, None] if uses is None else x
+
+
+def rows(image: Image) -> Float[Array, "records channels places"]:
+    """A row of all places, of all uses, for each channel."""
+    image = jnp.moveaxis(image, 1, 2)
+    return image.reshape(*image.shape[:2], -1)
+
+
+def places(image: Image) -> Float[Array, "records places channels"]:
+    """The same with the places first, as uses of a dense layer stand."""
+    return jnp.swapaxes(rows(image), 1, 2)
+
+
+def scaled(image: Image, factors: Float[Array, "records ..."]) -> Image:
+    """`image` times a factor for each record, or for each record and channel."""
+    wide = factors[:, None] if factors.ndim == 1 else factors
+    return image * wide[:, None, :, None, None]
+
+
+def norms_by_unit(
+    weight: Float[Array, "records units ..."], bias: Float[Array, "records units"] | None
+) -> tuple[Float[Array, "records units"], Float[Array, "records units"]]:
+    """L1 and squared L2 norms of gradients of each unit's kernel and bias."""
+    axes = tuple(range(2, weight.ndim))
+    l1, l2 = jnp.sum(jnp.abs(weight), axes), jnp.sum(jnp.square(weight), axes)
+    return (l1, l2) if bias is None else (l1 + jnp.abs(bias), l2 + jnp.square(bias))
+
+
+def _gram(rows: Float[Array, "records rows places"]) -> Float[Array, "records places places"]:
+    return outer.contract("rnp,rnq->rpq", rows, rows)
+
+
+def _product(coarse: Array, fine: Array) -> Float[Array, "records m n"]:
+    return outer.contract("rmp,rnp->rmn", coarse, fine)
