@@ -12,6 +12,22 @@ from veilflow.evaluation.classifiers import (
 )
 from veilflow.evaluation.detection import detection_score
 from veilflow.evaluation.figures import Line, density_grid, draw_lines, draw_panels
+from veilflow.evaluation.images import (
+    IMAGE_CLASSIFIERS,
+    IMAGE_EPOCHS,
+    IMAGE_MEASURES,
+    ImageClassifierScores,
+    ImageFidelity,
+    OodAuroc,
+    PrecisionRecall,
+    compare_image_classifiers,
+    compare_images,
+    frechet_distance,
+    inception_features,
+    ood_auroc,
+    precision_recall,
+    small_features,
+)
 from veilflow.evaluation.log_likelihood import LogLikelihood, mean_log_likelihood
 from veilflow.evaluation.marginals import Marginal, compare_marginals, draw_marginals
 from veilflow.evaluation.projection import Projection, principal_axes
@@ -24,11 +40,18 @@ from veilflow.evaluation.value_shares import ValueShare, compare_value_shares
 
 __all__ = [
     "CLASSIFIERS",
+    "IMAGE_CLASSIFIERS",
+    "IMAGE_EPOCHS",
+    "IMAGE_MEASURES",
     "ClassifierScores",
+    "ImageClassifierScores",
+    "ImageFidelity",
     "KnnRegression",
     "Line",
     "LogLikelihood",
     "Marginal",
+    "OodAuroc",
+    "PrecisionRecall",
     "Projection",
     "RankCorrelations",
     "Roc",
@@ -38,6 +61,8 @@ __all__ = [
     "ValueShare",
     "anomalies",
     "compare_classifiers",
+    "compare_image_classifiers",
+    "compare_images",
     "compare_marginals",
     "compare_rank_correlations",
     "compare_table_marginals",
@@ -48,10 +73,15 @@ __all__ = [
     "draw_marginals",
     "draw_panels",
     "draw_roc",
+    "frechet_distance",
+    "inception_features",
     "knn_mse",
     "knn_regression",
     "mean_log_likelihood",
+    "ood_auroc",
+    "precision_recall",
     "principal_axes",
     "roc_curve",
+    "small_features",
     "table_report",
 ]
