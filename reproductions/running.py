@@ -1,5 +1,6 @@
 """What every reproduction does with its runs: perform those that are missing, keep their records."""
 
+import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from reproductions import records as record_files
-from reproductions.cache import Cache
+from reproductions.cache import Cache, Run
+from reproductions.figure import Figure, draw_figure
 from reproductions.records import Record
 
 Say = Callable[[str], None]
@@ -116,6 +118,50 @@ def perform_missing(
         )
         say(f"{where} {task}: {told(done.result)}, {done.seconds:.1f} s")
     return failures
+
+
+def finish(
+    tasks: Sequence[T],
+    *,
+    out: Path,
+    cache_of: Callable[[T], Cache],
+    codes: Collection[str],
+    perform: Callable[[T], Finished],
+    told: Callable[[dict[str, Any]], str],
+    records_of: Callable[[Callable[[T], Run | None]], list[Record]],
+    unmeasured: Callable[[list[Record]], list[Record]],
+    drawn: Iterable[Figure],
+    write_page: Callable[[Path, list[Record]], Any] | None,
+    say: Say,
+) -> Outcome:
+    """Perform what is missing, then write records, figures and the page from all runs there are.
+
+    Args:
+        tasks: What is to be finished.
+        out: The folder of records and figures.
+        cache_of: Where the run of a task is kept.
+        codes: Fingerprints of the code of today.
+        perform: Makes a run.
+        told: What is said of a result.
+        records_of: From a way to find runs to the records they make.
+        unmeasured: As `keep` takes it.
+        drawn: The figures to draw.
+        write_page: Writes the page from the folder and its records; None for no page.
+        say: Where progress is told.
+    """
+    failures = perform_missing(tasks, cache_of=cache_of, perform=perform, told=told, say=say)
+
+    @functools.cache  # a run fills many cells
+    def find(task: T) -> Run | None:
+        return cache_of(task).find(task.name, task.settings)
+
+    made = record_files.dated(records_of(find), *codes)
+    kept = keep(out / "results.json", made, codes=codes, unmeasured=unmeasured, say=say)
+    for each in drawn:
+        draw_figure(each, out / "figures", find, made, say)
+    if kept and write_page is not None:
+        write_page(out, kept)
+    return Outcome(kept, made, failures)
 
 
 def keep(

@@ -4,18 +4,16 @@
 kept in `reproductions/dp-hflow/runs/` and not done again; records, figures and the page come from them.
 """
 
-import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from reproductions import records as record_files
 from reproductions import running
-from reproductions.cache import Cache, Run
+from reproductions.cache import Cache
 from reproductions.dp_hflow import figures, page, paper, runs, tables
 from reproductions.dp_hflow.blocks import TITLES
 from reproductions.dp_hflow.runs import HELD_OUT, REAL, Task
-from reproductions.figure import draw_figure
 from reproductions.fingerprint import fingerprint, reachable
 from reproductions.records import FOLDER
 from reproductions.running import Outcome
@@ -82,23 +80,19 @@ def reproduce(
         # what real rows reach takes long to measure, and no model decides it
         return caches[task.method in (REAL, HELD_OUT)]
 
-    failures = running.perform_missing(
-        chosen, cache_of=cache_of, perform=runs.perform, told=_told, say=say
+    return running.finish(
+        chosen,
+        out=out,
+        cache_of=cache_of,
+        codes=codes.values(),
+        perform=runs.perform,
+        told=_told,
+        records_of=lambda find: tables.records(find, splits),
+        unmeasured=tables.unmeasured,
+        drawn=drawn,
+        write_page=page.write_page if out.resolve() == OUT.resolve() else None,
+        say=say,
     )
-
-    @functools.cache  # a run fills many cells
-    def find(task: Task) -> Run | None:
-        return cache_of(task).find(task.name, task.settings)
-
-    made = record_files.dated(tables.records(find, splits), *codes.values())
-    kept = running.keep(
-        out / "results.json", made, codes=codes.values(), unmeasured=tables.unmeasured, say=say
-    )
-    for each in drawn:
-        draw_figure(each, out / "figures", find, made, say)
-    if kept and out.resolve() == OUT.resolve():
-        page.write_page(out, kept)
-    return Outcome(kept, made, failures)
 
 
 def write_page(out: Path | None = None) -> Path:

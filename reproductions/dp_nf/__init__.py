@@ -10,11 +10,9 @@ from typing import Any
 
 from reproductions import records as record_files
 from reproductions import running
-from reproductions.cache import Cache, Run
+from reproductions.cache import Cache
 from reproductions.dp_nf import figures, page, paper, runs, tables
 from reproductions.dp_nf.data import FACTS, SPLITS
-from reproductions.dp_nf.runs import Task
-from reproductions.figure import draw_figure
 from reproductions.fingerprint import fingerprint, reachable
 from reproductions.records import FOLDER
 from reproductions.running import Outcome
@@ -71,22 +69,19 @@ def reproduce(
     chosen = [task for task in dict.fromkeys(wanted) if running.matches(task, only)]
     code = _code()
     cache = Cache(folder=out / "runs", code=code, any_code=any_code)
-    failures = running.perform_missing(
-        chosen, cache_of=lambda task: cache, perform=runs.perform, told=_told, say=say
+    return running.finish(
+        chosen,
+        out=out,
+        cache_of=lambda task: cache,
+        codes=[code],
+        perform=runs.perform,
+        told=_told,
+        records_of=lambda find: tables.records(find, splits),
+        unmeasured=tables.unmeasured,
+        drawn=drawn,
+        write_page=page.write_page if out.resolve() == OUT.resolve() else None,
+        say=say,
     )
-
-    def find(task: Task) -> Run | None:
-        return cache.find(task.name, task.settings)
-
-    made = record_files.dated(tables.records(find, splits), code)
-    kept = running.keep(
-        out / "results.json", made, codes=[code], unmeasured=tables.unmeasured, say=say
-    )
-    for each in drawn:
-        draw_figure(each, out / "figures", find, made, say)
-    if kept and out.resolve() == OUT.resolve():
-        page.write_page(out, kept)
-    return Outcome(kept, made, failures)
 
 
 def write_page(out: Path | None = None) -> Path:
