@@ -5,6 +5,7 @@ record's kernel gradient is a sum over places of outer products; its norm comes 
 places x places Gram matrices or from the (small) kernel gradient itself, whichever is smaller.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import equinox as eqx
@@ -51,7 +52,9 @@ class Conv2d(AbstractLayer):
         return cls(weight=weight, bias=zeros, image_size=image_size, stride=stride, padding=padding)
 
     def __call__(self, x: Float[Array, "in_channels h w"]) -> Float[Array, "out_channels p q"]:
-        y = self._convolve(x[None], self.weight)[0]
+        _, (_, *places) = self.tap_shapes()
+        seen = self._windows().seen(x, (places[0], places[1]))
+        y = jnp.einsum("oik,ikpq->opq", self.weight.reshape(*self.weight.shape[:2], -1), seen)
         return observe(y if self.bias is None else y + self.bias[:, None, None], x, self.tap)
 
     @property
@@ -59,10 +62,10 @@ class Conv2d(AbstractLayer):
         return self.weight.shape[:-4]
 
     def tap_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        image = (self.weight.shape[-3], *self.image_size)
-        kernel = jax.ShapeDtypeStruct(self.weight.shape[-4:], jnp.float32)
-        batch = jax.ShapeDtypeStruct((1, *image), jnp.float32)
-        return image, jax.eval_shape(self._convolve, batch, kernel).shape[1:]
+        out_channels, in_channels, *kernel = self.weight.shape[-4:]
+        sides = zip(self.image_size, kernel, self._pads(), strict=True)
+        out_size = ((side + sum(pads) - size) // self.stride + 1 for side, size, pads in sides)
+        return (in_channels, *self.image_size), (out_channels, *out_size)
 
     def squared_norm(self, tap: Tap) -> Float[Array, " records"]:
         d, a = self._images(tap)
@@ -90,15 +93,15 @@ class Conv2d(AbstractLayer):
         weight = self._windows().per_record(d, a)
         return self._like(weight, None if self.bias is None else jnp.sum(d, axis=(1, 3, 4)))
 
-    def _convolve(self, x: Array, weight: Array) -> Array:
-        return jax.lax.conv_general_dilated(x, weight, (self.stride, self.stride), self.padding)
+    def _pads(self) -> Sequence[tuple[int, int]]:
+        if not isinstance(self.padding, str):
+            return self.padding
+        kernel, stride = self.weight.shape[-2:], (self.stride, self.stride)
+        return jax.lax.padtype_to_pads(self.image_size, kernel, stride, self.padding)
 
     def _windows(self) -> Windows:
-        (height, width), padding = self.weight.shape[-2:], self.padding
-        if isinstance(padding, str):
-            stride = (self.stride, self.stride)
-            padding = jax.lax.padtype_to_pads(self.image_size, (height, width), stride, padding)
-        (top, _), (left, _) = padding
+        height, width = self.weight.shape[-2:]
+        (top, _), (left, _) = self._pads()
         return Windows((height, width), self.stride, (top, left))
 
     def _images(self, tap: Tap) -> tuple[Array, Array]:

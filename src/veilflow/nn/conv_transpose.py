@@ -100,15 +100,10 @@ class ConvTranspose2d(AbstractLayer):
         return layer
 
     def __call__(self, x: Float[Array, "in_channels h w"]) -> Float[Array, "out_channels p q"]:
-        size = self.weight.shape[-1]
-        # a convolution with the kernel turned around, over an image whose pixels stand apart
-        y = jax.lax.conv_general_dilated(
-            x[None],
-            jnp.flip(self.weight, (-2, -1)),
-            (1, 1),
-            [(size - 1 - self.padding, size - 1 - self.padding + p) for p in self.output_padding],
-            lhs_dilation=(self.stride, self.stride),
-        )[0]
+        image = jax.ShapeDtypeStruct((self.weight.shape[0], *self.out_size), x.dtype)
+        back = jax.linear_transpose(lambda y: self._windows().seen(y, self.image_size), image)
+        kernel = self.weight.reshape(*self.weight.shape[:2], -1)
+        (y,) = back(jnp.einsum("oik,ipq->okpq", kernel, x))
         return observe(y if self.bias is None else y + self.bias[:, None, None], x, self.tap)
 
     @property

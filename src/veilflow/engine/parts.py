@@ -1,0 +1,162 @@
+"""A model for each part of the records, all of them trained in one program.
+
+A public rule, such as the label, puts every record into exactly one part, and every part has a model of
+its own. Stacked, they are one model: a record's gradient is zero outside its own part, so it moves the
+stacked sum by no more than one clip allows, and every coordinate of the sum gets its noise. The price
+is that of training one model once. This is parallel composition, for add/remove: a record that changes
+its label leaves one part and enters another, and that is two steps between neighbours.
+"""
+
+import time
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Key, PyTree
+
+from veilflow._core import check
+from veilflow._core.keys import Secret
+from veilflow.engine import sampling
+from veilflow.engine.checkpoint import Checkpoint
+from veilflow.engine.loop import _BLOCK, _BLOCK_SECONDS, Monitor, _keys, _run_block
+from veilflow.engine.memory import choose_chunk
+from veilflow.engine.observed import LossFn, clipped_total, observe_gradients
+from veilflow.engine.plan import TrainingPlan
+from veilflow.engine.step import Step
+from veilflow.nn.frozen import trainable_part
+from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
+
+PartedRecords = tuple[PyTree, Int[Array, " records"]]
+"""Arrays with the record as first axis, and the part of each record."""
+
+
+class PartsStep(Step):
+    """The step of stacked models: only the sum over records differs from that of one model."""
+
+    num_parts: int = eqx.field(static=True, default=1)
+    at_once: int = eqx.field(static=True, default=1)
+    """Parts that are handled side by side; changes speed and memory only."""
+
+    def clipped_sum(
+        self,
+        trainable: PyTree,
+        clip_state: PyTree,
+        records: PyTree,
+        drawn: Bool[Array, " records"],
+        key: Key[Array, ""],
+    ) -> ClippedSum:
+        """The sums of all parts, stacked; every record is in the sum of its own part alone."""
+        data, part = records
+        arrays, static = eqx.partition(self.fixed, eqx.is_array)
+
+        def of_part(inputs: tuple[PyTree, PyTree, Int[Array, ""], Key[Array, ""]]) -> PyTree:
+            trainable, arrays, index, key = inputs
+            model = eqx.combine(trainable, arrays, static)
+            running = sampling.places(drawn & (part == index))
+
+            def add(carry: tuple[Int[Array, ""], PyTree]) -> tuple[Int[Array, ""], PyTree]:
+                start, total = carry
+                loss_key, clip_key = jax.random.split(jax.random.fold_in(key, start))
+                positions, exist = sampling.chunk(running, start, self.chunk_size)
+                rows = jax.tree.map(lambda x: x[positions], data)
+                captured = observe_gradients(self.loss_fn, model, rows, exist, loss_key)
+                clip = lambda o, k: self.plan.clipping.clip(o, clip_state, k)  # noqa: E731
+                more = clipped_total(clip, captured, clip_key)
+                return start + self.chunk_size, jax.tree.map(jnp.add, total, more)
+
+            # one program for all chunks: compiling takes longer here than training
+            nothing = jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, trainable)
+            return jax.lax.while_loop(lambda carry: carry[0] < running[-1], add, nothing)[1]
+
+        keys = jax.random.split(key, self.num_parts)
+        inputs = (trainable, arrays, jnp.arange(self.num_parts, dtype=jnp.int32), keys)
+        total = jax.lax.map(of_part, inputs, batch_size=self.at_once)
+        return ClippedSum(total, self.plan.clipping.sensitivity)
+
+
+def train_parts(
+    plan: TrainingPlan,
+    loss_fn: LossFn,
+    models: Any,
+    records: Sensitive[PartedRecords],
+    *,
+    num_parts: int,
+    secret: Secret,
+    chunk_size: int | None = None,
+    at_once: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    monitor: Monitor | None = None,
+) -> Released[Any]:
+    """Train a model for each part as `plan` says.
+
+    Guarantee:
+        All returned parameters together, and every intermediate one, are `plan.event` for add/remove
+        of one record, as for `train`: the part of a record is a function of that record alone.
+
+    Args:
+        plan: Every public number of the run, the same for each part. The divisor is that of a part.
+        loss_fn: Loss of one record under the model of its part, `loss_fn(model, record, key)`.
+        models: The models of all parts, every array with the part as its first axis.
+        records: Arrays with the record as first axis, and the part of each record from 0. A part may
+            have no record; a record outside all parts is never used.
+        num_parts: How many parts there are, a public number.
+        secret: Source of all randomness of the run.
+        chunk_size: Records of a part handled at once; changes speed and memory only.
+        at_once: Parts handled at once, likewise; None takes all.
+        checkpoint: Where to leave the state from time to time, and to resume from.
+        monitor: Told the number of steps done, between blocks.
+
+    Returns:
+        The released models, stacked as they came.
+
+    Raises:
+        ValueError: Records are empty or of unequal length, models are not stacked, the clipping
+            carries a state, or hardened noise is asked for.
+        PrivacyError: The checkpoint belongs to another plan or other records.
+    """
+    check.count(num_parts=num_parts)
+    if plan.hardened:
+        raise ValueError("models for parts have no hardened noise: it is drawn by the host.")
+    if jax.tree.leaves(plan.clipping.init()):
+        raise ValueError("models for parts need a clipping with a fixed bound.")
+    if {leaf.shape[:1] for leaf in jax.tree.leaves(models) if eqx.is_array(leaf)} != {(num_parts,)}:
+        raise ValueError(f"every array of the models must have {num_parts} parts as first axis.")
+    trainable, fixed = trainable_part(models)
+    data, part = jax.tree.map(jnp.asarray, records.open())
+    lengths = {leaf.shape[:1] for leaf in (*jax.tree.leaves(data), part)}
+    if len(lengths) != 1 or lengths & {(), (0,)} or part.ndim != 1:
+        raise ValueError("records must be arrays of one common, positive length.")
+    if chunk_size is None:
+        one = eqx.filter_eval_shape(lambda m: jax.tree.map(lambda x: x[0], m), trainable)
+        chunk_size = choose_chunk(one, plan)
+    check.count(chunk_size=chunk_size)
+    at_once = num_parts if at_once is None else at_once
+    check.count(at_once=at_once)
+
+    step = PartsStep(plan, loss_fn, None, fixed, chunk_size, num_parts=num_parts, at_once=at_once)
+    # a copy, because the first block takes its buffers over and the caller keeps its models
+    state = step.init(jax.tree.map(jnp.array, trainable))
+    done = 0
+    if checkpoint is not None:
+        state, done = checkpoint.restore(state, plan=plan, records=(data, part), secret=secret)
+    if monitor is not None:
+        monitor(done)
+    pace, saved = 1, time.monotonic()
+    while done < plan.steps:
+        count = min(pace, _BLOCK, plan.steps - done)
+        inputs = jnp.asarray(_keys(secret, done, count, _BLOCK)), None, jnp.asarray(np.int32(count))
+        started = time.monotonic()
+        state = jax.block_until_ready(_run_block((step, (data, part), *inputs), state))
+        steady = int(count * _BLOCK_SECONDS / max(time.monotonic() - started, 1e-6))
+        pace = 8 if pace == 1 else max(2, min(2 * count, steady))
+        done += count
+        if monitor is not None:
+            monitor(done)
+        last = done == plan.steps
+        if checkpoint is not None and (last or time.monotonic() - saved > checkpoint.seconds):
+            checkpoint.save(state, done, plan=plan, secret=secret)
+            saved = time.monotonic()
+    final = state.trainable if state.average is None else state.average
+    return Released(eqx.combine(final, fixed), plan.event)
