@@ -20,7 +20,19 @@ _SIGNS = (
     ((-0.6, -0.9), (0, -0.95), (0.6, -0.9), (0.2, 0), (-0.1, 1)),
     ((0.4, -0.8), (-0.4, -0.7), (0.4, 0.5), (0, 1), (-0.5, 0.6), (0.4, -0.4), (0.4, -0.8)),
     ((0.5, -0.6), (-0.1, -0.9), (-0.4, -0.3), (0.3, -0.1), (0.5, -0.7), (0.3, 1)),
+    # another hand writes the same ten otherwise
+    ((0.2, -0.9), (-0.5, -0.8), (-0.6, 0.5), (0.1, 1), (0.7, 0.4), (0.4, -0.7), (-0.1, -0.8)),
+    ((0.3, -1), (0.1, -0.4), (-0.1, 0.3), (-0.3, 1)),
+    ((-0.5, -0.5), (0.1, -1), (0.4, -0.5), (-0.4, 0.9), (-0.5, 0.5), (0.1, 0.7), (0.7, 0.9)),
+    ((-0.6, -1), (0.6, -1), (-0.1, -0.2), (0.6, 0.3), (0.2, 1), (-0.5, 1)),
+    ((-0.5, -0.8), (-0.5, 0), (0, 0.1), (0.5, 0), (0.5, -0.9), (0.4, 0.1), (0.4, 1)),
+    ((0.5, -0.9), (-0.3, -0.9), (-0.4, -0.2), (0.3, -0.2), (0.5, 0.4), (0, 1), (-0.6, 0.7)),
+    ((0, -1), (-0.5, 0), (-0.4, 0.9), (0.4, 0.9), (0.4, 0.2), (-0.1, 0.1), (-0.5, 0.6)),
+    ((-0.5, -0.7), (-0.4, -1), (0.6, -0.9), (0.1, 0.1), (0.4, 0), (0, 0.2), (-0.2, 1)),
+    ((0, -1), (-0.5, -0.5), (0.5, 0.4), (0, 1), (-0.5, 0.5), (0.5, -0.5), (0, -1)),
+    ((0.4, -0.9), (-0.4, -0.8), (-0.3, -0.1), (0.4, -0.3), (0.4, -0.8), (0.4, 0.3), (-0.3, 1)),
 )
+_CLASSES = 10
 _POINTS = 25
 """Of the line that is drawn, along the spline through a sign's points."""
 
@@ -28,11 +40,12 @@ _POINTS = 25
 def strokes(n: int, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Pixels (n, 1, 28, 28) and classes of signs drawn with a pen."""
     rng = np.random.default_rng(seed)
-    labels = rng.integers(0, len(_SIGNS), n).astype(np.int32)
+    labels = rng.integers(0, _CLASSES, n).astype(np.int32)
     pixels = np.empty((n, 1, SIZE, SIZE), np.uint8)
     for first in range(0, n, _CHUNK):
         chosen = labels[first : first + _CHUNK]
-        pixels[first : first + _CHUNK, 0] = _drawn(_lines(chosen, rng), rng)
+        hand = _CLASSES * rng.integers(0, 2, len(chosen))
+        pixels[first : first + _CHUNK, 0] = _drawn(_lines(chosen + hand, rng), rng)
     return pixels, labels
 
 
@@ -73,9 +86,9 @@ def _lines(chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     # what moves a line must be smooth along it: a few waves of the pen
     along = np.linspace(0, 1, _POINTS)
     waves = np.stack([np.cos(np.pi * k * along) / (1 + k) for k in range(5)])
-    wobble = np.einsum("mkd,kp->mpd", rng.normal(0, 0.16, (len(chosen), 5, 2)), waves)
+    wobble = np.einsum("mkd,kp->mpd", rng.normal(0, 0.24, (len(chosen), 5, 2)), waves)
     points = splines[chosen] + wobble
-    turn, slant = rng.normal(0, 0.15, len(chosen)), rng.normal(0.1, 0.25, len(chosen))
+    turn, slant = rng.normal(0, 0.2, len(chosen)), rng.normal(0.1, 0.3, len(chosen))
     size = np.exp(rng.normal(0, 0.1, (len(chosen), 2)))
     c, s = np.cos(turn), np.sin(turn)
     matrix = np.stack([np.stack([c, s - slant], -1), np.stack([-s, c], -1)], -2)
@@ -98,7 +111,7 @@ def _drawn(lines: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         + (start**2).sum(-1)[:, None]
     )
     squared = (to_start - 2 * t * dots + t**2 * length[:, None]).min(-1)
-    pen = rng.uniform(0.06, 0.15, (len(lines), 1))
+    pen = rng.uniform(0.05, 0.17, (len(lines), 1))
     ink = _soft(pen - np.sqrt(np.maximum(squared, 0)), 40.0)
     return _bytes(ink.reshape(-1, SIZE, SIZE))
 
