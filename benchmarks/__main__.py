@@ -20,8 +20,9 @@ NAMES = (
     "tables",
     "table_planner",
     "marginals",
+    "images",
 )
-ON_GPU = ("step", "tables")
+ON_GPU = ("step", "tables", "images")
 """The benchmarks that say something about a GPU; their results have a file of their own."""
 
 

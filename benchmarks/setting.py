@@ -23,7 +23,7 @@ FEATURES, BLOCKS, HIDDEN = 10, 5, (256, 256)
 NUM_RECORDS = 24_000
 CLIP_NORM = 1.0
 
-Run = Callable[[Any, Array, Any], Any]
+Run = Callable[[Any, Any, Any], Any]
 """From state, records and raw keys to the state some steps later."""
 
 
@@ -119,7 +119,7 @@ def plain_steps(
     return (trainable, adam.init(trainable)), run
 
 
-def as_call(state: Any, run: Run, rows: Array, words: np.ndarray) -> Callable[[], None]:
+def as_call(state: Any, run: Run, rows: Any, words: np.ndarray) -> Callable[[], None]:
     """One call of a compiled run; the state goes on from call to call, as in training."""
     compiled = jax.jit(run, donate_argnums=0)
 

@@ -7,8 +7,13 @@ records, figures and page; with `--check` it tells which records miss what they 
 from importlib import import_module
 from types import ModuleType
 
-SYSTEMS = {"dp-nf": "reproductions.dp_nf", "dp-hflow": "reproductions.dp_hflow"}
-"""The module of each system; it has a function `reproduce` and a function `write_page`."""
+SYSTEMS = {
+    "dp-nf": "reproductions.dp_nf",
+    "dp-hflow": "reproductions.dp_hflow",
+    "dp-lflow": "reproductions.dp_lflow",
+}
+"""The module of each system; it has a function `reproduce` and a function `write_page`, and `OPTIONS`
+where it takes some that not every system has."""
 
 
 def get(system: str) -> ModuleType:

@@ -12,7 +12,7 @@ from reproductions import records as record_files
 from reproductions import running
 from reproductions.cache import Cache
 from reproductions.dp_hflow import figures, page, paper, runs, tables
-from reproductions.dp_hflow.blocks import TITLES
+from reproductions.dp_hflow.measures import TITLES
 from reproductions.dp_hflow.runs import HELD_OUT, REAL, Task
 from reproductions.fingerprint import fingerprint, reachable
 from reproductions.records import FOLDER
@@ -66,7 +66,7 @@ def reproduce(
     running.check_tables(table, [int(block.table) for block in paper.TABLES])
     running.check_only(only, TITLES)
     wanted_tables = {str(number) for number in table}
-    blocks = [b for b in tables.BLOCKS if b.table in wanted_tables or not (table or figure)]
+    blocks = [b for b in tables.SHEET.blocks if b.table in wanted_tables or not (table or figure)]
     drawn = figures.all_figures(splits) if figure or everything else ()
     wanted = [*tables.tasks(blocks, splits), *(task for f in drawn for task in f.tasks)]
     chosen = [task for task in dict.fromkeys(wanted) if running.matches(task, only)]
@@ -88,7 +88,7 @@ def reproduce(
         perform=runs.perform,
         told=_told,
         records_of=lambda find: tables.records(find, splits),
-        unmeasured=tables.unmeasured,
+        unmeasured=tables.SHEET.unmeasured,
         drawn=drawn,
         write_page=page.write_page if out.resolve() == OUT.resolve() else None,
         say=say,

@@ -1,7 +1,8 @@
 """What each part brings, on Adult: the warm start, the parts of the paper's flow, clipping, noise."""
 
-from reproductions.dp_hflow.blocks import Block, Row, across, over
+from reproductions.blocks import Block, Row, over
 from reproductions.dp_hflow.estimators import SPARSITIES
+from reproductions.dp_hflow.measures import across
 
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
 CLIPPING_EPSILON = 1.0

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from reproductions import drawing
+from reproductions.blocks import Block, Column
 from reproductions.dp_hflow import ablations, tables
-from reproductions.dp_hflow.blocks import Block, Column
+from reproductions.dp_hflow.measures import across
 from reproductions.dp_hflow.measuring import SHOWN
 from reproductions.dp_hflow.runs import Task
 from reproductions.figure import Figure, Find
@@ -21,7 +22,7 @@ from veilflow.evaluation import Line, Marginal
 METHODS = {"TableFlow": "codes", "DP-HFlow made sound": "hflow"}
 """Those whose rows are shown."""
 _EPSILON = 1.0
-_LIKELIHOOD, _AREA, _F1 = (Column("adult", x) for x in ("likelihood", "auroc", "f1"))
+_LIKELIHOOD, _AREA, _F1 = across("adult", "likelihood", "auroc", "f1")
 
 
 def _first(data: str, method: str) -> Task:

@@ -5,8 +5,10 @@ of the first column is lost in the text at hand; it can only be that of classifi
 """
 
 import math
+from dataclasses import replace
 
-from reproductions.dp_hflow.blocks import Block, Column, Columns, Row, across, given, numbers
+from reproductions.blocks import Block, Column, Columns, Row, given, numbers
+from reproductions.dp_hflow.measures import across
 from reproductions.dp_hflow.runs import REAL
 
 OURS = {
@@ -21,8 +23,8 @@ _PEERS = ("DP-CGAN", "GS-WGAN", "DP-MERF", "DP-HFlow")
 _OPEN_PEERS = ("CTGAN", "DP-MERF", "DP-HFlow")
 
 TAU = across("covertype", "rmse", "mae")
-F1: Columns = tuple(Column(x, "f1") for x in ("adult", "census", "covertype", "intrusion"))
-AREAS: Columns = tuple(Column(x, y) for y in ("auroc", "ap") for x in ("adult", "census"))
+F1: Columns = sum((across(x, "f1") for x in ("adult", "census", "covertype", "intrusion")), ())
+AREAS: Columns = sum((across(x, y) for y in ("auroc", "ap") for x in ("adult", "census")), ())
 
 
 def _block(
@@ -106,9 +108,9 @@ def _shares() -> dict[Column, float]:
         private, real = (
             next(r.paper for r in block.rows if r.method == m) for m in ("hflow", REAL)
         )
-        for column in block.columns:
-            share = Column(column.data, column.measure, share=True)
-            found[share] = round(private[column] / real[column], 3)
+        for each in block.columns:
+            share = replace(each, share=True)
+            found[share] = round(private[each] / real[each], 3)
     return found
 
 

@@ -7,7 +7,8 @@ produced them.
 
 import math
 
-from reproductions.dp_hflow.blocks import Block, Column, Row, across, given, numbers
+from reproductions.blocks import Block, Column, Row, given, numbers
+from reproductions.dp_hflow.measures import across
 from reproductions.dp_hflow.paper import OURS, SHARES
 from reproductions.dp_hflow.runs import HELD_OUT, REAL
 

@@ -19,12 +19,22 @@ if TYPE_CHECKING:
     from veilflow._core.errors import NotPrivateWarning as NotPrivateWarning
     from veilflow._core.errors import PrivacyError as PrivacyError
     from veilflow.images.spec import ImageSpec as ImageSpec
+    from veilflow.models import expm as expm
     from veilflow.models.architecture import maf as maf
     from veilflow.models.architecture import nsf as nsf
     from veilflow.models.architecture import realnvp as realnvp
     from veilflow.models.density import DensityFlow as DensityFlow
+    from veilflow.models.expm.classifier import ExpMechClassifier as ExpMechClassifier
+    from veilflow.models.expm.fitted_classifier import (
+        FittedExpMechClassifier as FittedExpMechClassifier,
+    )
+    from veilflow.models.expm.prior import GaussianPrior as GaussianPrior
+    from veilflow.models.expm.prior import LaplacePrior as LaplacePrior
     from veilflow.models.fitted_density import FittedDensityFlow as FittedDensityFlow
     from veilflow.models.fitted_mixture import FittedMixtureDensity as FittedMixtureDensity
+    from veilflow.models.image.architecture import ImageArchitecture as ImageArchitecture
+    from veilflow.models.image.fitted_image import FittedImageFlow as FittedImageFlow
+    from veilflow.models.image.image_flow import ImageFlow as ImageFlow
     from veilflow.models.mixture import MixtureDensity as MixtureDensity
     from veilflow.models.registry import load as load
     from veilflow.models.table.architecture import hflow as hflow
@@ -55,11 +65,18 @@ _HOMES = {
     "Categorical": "veilflow.tabular.columns",
     "Datetime": "veilflow.tabular.columns",
     "DensityFlow": "veilflow.models.density",
+    "ExpMechClassifier": "veilflow.models.expm.classifier",
     "FittedDensityFlow": "veilflow.models.fitted_density",
+    "FittedExpMechClassifier": "veilflow.models.expm.fitted_classifier",
+    "FittedImageFlow": "veilflow.models.image.fitted_image",
     "FittedMixtureDensity": "veilflow.models.fitted_mixture",
     "FittedTableFlow": "veilflow.models.table.fitted_table",
+    "GaussianPrior": "veilflow.models.expm.prior",
     "Guarantee": "veilflow.privacy.guarantees",
+    "ImageArchitecture": "veilflow.models.image.architecture",
+    "ImageFlow": "veilflow.models.image.image_flow",
     "ImageSpec": "veilflow.images.spec",
+    "LaplacePrior": "veilflow.models.expm.prior",
     "Ledger": "veilflow.privacy.ledger",
     "MixtureDensity": "veilflow.models.mixture",
     "NotPrivateWarning": "veilflow._core.errors",
@@ -70,6 +87,7 @@ _HOMES = {
     "Schema": "veilflow.tabular.schema",
     "TableFlow": "veilflow.models.table.table_flow",
     "datasets": "veilflow.datasets",
+    "expm": "veilflow.models.expm",
     "hflow": "veilflow.models.table.architecture",
     "load": "veilflow.models.registry",
     "maf": "veilflow.models.architecture",
@@ -87,11 +105,18 @@ __all__ = [
     "Categorical",
     "Datetime",
     "DensityFlow",
+    "ExpMechClassifier",
     "FittedDensityFlow",
+    "FittedExpMechClassifier",
+    "FittedImageFlow",
     "FittedMixtureDensity",
     "FittedTableFlow",
+    "GaussianPrior",
     "Guarantee",
+    "ImageArchitecture",
+    "ImageFlow",
     "ImageSpec",
+    "LaplacePrior",
     "Ledger",
     "MixtureDensity",
     "NotPrivateWarning",
@@ -102,6 +127,7 @@ __all__ = [
     "Schema",
     "TableFlow",
     "datasets",
+    "expm",
     "hflow",
     "load",
     "maf",
@@ -114,7 +140,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'veilflow' has no attribute {name!r}")
     module = import_module(_HOMES[name])
-    return module if name == "datasets" else getattr(module, name)
+    return module if name in ("datasets", "expm") else getattr(module, name)
 
 
 def __dir__() -> list[str]:

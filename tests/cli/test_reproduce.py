@@ -90,6 +90,9 @@ def test_a_run_that_fails_makes_the_command_fail(veilflow, calls, monkeypatch):
         (("dp-xx",), "system must be one of dp-nf"),
         (("dp-nf", "--table", 3), "the tables are 1, 2, 4, 5"),
         (("dp-nf", "--only", "mars"), "data set of lifesci"),
+        (("dp-nf", "--small"), "dp-nf has no --small"),
+        (("dp-hflow", "--fid"), "dp-hflow has no --fid"),
+        (("dp-lflow", "--small", "--table", 1), "small is a table of its own"),
     ],
 )
 def test_what_there_is_not_is_one_line_on_standard_error(words, message, veilflow):

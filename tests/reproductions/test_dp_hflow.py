@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import reproductions.dp_hflow as system
+from reproductions.blocks import cells
 from reproductions.dp_hflow import estimators, measuring, page, paper, runs, tables, targets
-from reproductions.dp_hflow.blocks import Column, cells
+from reproductions.dp_hflow.measures import across
 from reproductions.dp_hflow.runs import HELD_OUT, REAL, Task
 from reproductions.fingerprint import reachable
 
@@ -46,9 +47,9 @@ def one(outcome, table, metric, row="TableFlow"):
 
 
 def test_a_table_names_known_measures_and_methods_and_no_method_stands_idle():
-    used = {row.method for block in tables.BLOCKS for row in block.rows if row.method}
+    used = {row.method for block in tables.SHEET.blocks for row in block.rows if row.method}
     assert used == {*estimators.METHODS, REAL, HELD_OUT}
-    for block in tables.BLOCKS:
+    for block in tables.SHEET.blocks:
         for row in block.rows:
             assert (row.method is None) is bool(row.given)
             assert row.given.keys() <= set(block.columns)
@@ -56,24 +57,23 @@ def test_a_table_names_known_measures_and_methods_and_no_method_stands_idle():
 
 
 def test_every_cell_of_a_record_is_named_once():
-    keys = [
-        (block.table, row.name, tables.column_of(row, column), column.metric)
-        for block, row, column in tables._cells()
-    ]
+    keys = [tables.SHEET.key(*cell) for cell in tables.SHEET.cells()]
     assert len(keys) == len(set(keys))
 
 
 def test_words_that_do_not_fill_a_row_are_refused():
-    columns = (Column("adult", "auroc"), Column("adult", "f1"))
+    columns = across("adult", "auroc", "f1")
     assert cells(columns, ".867-.870 -") == {columns[0]: "0.867-0.870"}
     with pytest.raises(ValueError, match="2 columns, got 1 words"):
         cells(columns, ".5")
 
 
 def test_the_papers_shares_of_real_rows_are_those_of_the_task():
-    shares = [paper.SHARES[Column("census", x, share=True)] for x in ("auroc", "f1", "ap")] + [
-        paper.SHARES[Column("intrusion", "f1", share=True)]
-    ]
+    columns = (
+        *across("census", "auroc", "f1", "ap", share=True),
+        *across("intrusion", "f1", share=True),
+    )
+    shares = [paper.SHARES[column] for column in columns]
     assert shares == pytest.approx([0.84, 0.69, 0.29, 0.47], abs=0.005)
 
 
@@ -182,7 +182,7 @@ def test_of_time_and_memory_the_worst_run_counts_on_a_machine_without_a_gpu(
 def test_what_was_not_run_and_must_reach_something_counts_as_missing(tmp_path, calls):
     outcome, _ = quietly(tmp_path, **ADULT)
     missing = [record for record in outcome.records if record.splits == 0]
-    bounds = sum(len(row.must) for block in tables.BLOCKS for row in block.rows)
+    bounds = sum(len(row.must) for block in tables.SHEET.blocks for row in block.rows)
     met = [r for r in outcome.made if r.must is not None]
     assert len(missing) == bounds - len(met)
     assert all(record.misses and record.note == "not run yet" for record in missing)
@@ -372,7 +372,8 @@ def test_models_do_not_decide_what_real_rows_reach():
 
 
 def test_every_system_says_how_many_splits_it_takes():
-    assert {name: get(name).SPLITS for name in SYSTEMS} == {"dp-nf": 10, "dp-hflow": 3}
+    splits = {"dp-nf": 10, "dp-hflow": 3, "dp-lflow": 1}
+    assert {name: get(name).SPLITS for name in SYSTEMS} == splits
 
 
 def test_the_peak_of_memory_counts_what_is_there():

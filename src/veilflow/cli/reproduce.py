@@ -36,6 +36,12 @@ def reproduce(
             help="Also print what the paper's accountants would claim for our runs.",
         ),
     ] = False,
+    small: Annotated[
+        bool, typer.Option("--small", help="Only a small table that needs no GPU and no files.")
+    ] = False,
+    fid: Annotated[
+        bool, typer.Option("--fid", help="Fit nothing: measure the FID of finished runs.")
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Run nothing: print records that miss; exit 1 if any.")
     ] = False,
@@ -57,6 +63,7 @@ def reproduce(
     module = package.get(system)
     files = import_module(f"{_PACKAGE}.records")
     folder = out or files.FOLDER / system
+    own = _own_options(system, module, small=small, fid=fid)
     if check or page:
         failures, records = [], files.read(folder / "results.json")
         if not records:
@@ -73,6 +80,7 @@ def reproduce(
             out=out,
             any_code=any_code,
             say=note,
+            **own,
         )
         failures, records, shown = outcome.failures, outcome.records, outcome.made
     missing = [record for record in records if record.misses]
@@ -88,6 +96,15 @@ def reproduce(
         _show(files, system, shown, check=check, paper_accounting=paper_accounting)
     if failures or (check and missing):
         raise typer.Exit(1)
+
+
+def _own_options(system: str, module: Any, **flags: bool) -> dict[str, bool]:
+    """Those flags that are up; not every system has them."""
+    chosen = {name: True for name, up in flags.items() if up}
+    for name in chosen:
+        if name not in getattr(module, "OPTIONS", ()):
+            raise ValueError(f"{system} has no --{name}. Leave it out.")
+    return chosen
 
 
 def _show(

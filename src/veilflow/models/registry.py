@@ -11,6 +11,8 @@ from veilflow.models.artifact import Artifact
 # name in the manifest -> (module, class); the class has a classmethod from_artifact(artifact)
 _MODELS: dict[str, tuple[str, str]] = {
     "DensityFlow": ("veilflow.models.fitted_density", "FittedDensityFlow"),
+    "ExpMechClassifier": ("veilflow.models.expm.fitted_classifier", "FittedExpMechClassifier"),
+    "ImageFlow": ("veilflow.models.image.fitted_image", "FittedImageFlow"),
     "TableFlow": ("veilflow.models.table.fitted_table", "FittedTableFlow"),
     "MixtureDensity": ("veilflow.models.fitted_mixture", "FittedMixtureDensity"),
 }

@@ -1,7 +1,9 @@
 """Sizes of the networks of an image model, as plain settings: what a file can hold."""
 
-from dataclasses import dataclass
-from typing import Literal
+import math
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal
 
 import jax
 from jaxtyping import Array, Key
@@ -9,7 +11,18 @@ from jaxtyping import Array, Key
 from veilflow._core import check
 from veilflow.flows import Flow
 from veilflow.models.image.latent_flow import latent_flow
-from veilflow.models.image.networks import Activation, Decoder, Encoder
+from veilflow.models.image.networks import Activation, Decoder, Encoder, check_sizes, halved
+
+_MOST_SIDE = 8192
+_MOST_LAYERS = 20
+_MOST_BLOCKS = 1000
+"""Sizes that a file may ask for: none of them is work without numbers in the file to pay for it."""
+_FEWEST = 8
+"""Channels that a convolution has at least, where the planner chooses."""
+_COLOR_DISTANCE = 0.5
+"""What another number of colors counts, in doublings of the side."""
+_NUM_PARAMS = {"affine": 2, "spline": 25}
+"""Numbers that set the map of one coordinate of a code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +42,26 @@ class ImageArchitecture:
     scalar_map: Literal["affine", "spline"] = "affine"
 
     def __post_init__(self) -> None:
-        check.count(height=self.size[0], width=self.size[1], colors=self.colors)
-        check.count(latent=self.latent, blocks=self.blocks)
-        check.one_of(("affine", "spline"), scalar_map=self.scalar_map)
+        for name in ("size", "channels", "hidden"):
+            value = getattr(self, name)
+            if not isinstance(value, list | tuple) or len(value) > _MOST_LAYERS:
+                raise TypeError(f"{name} must be a tuple of sizes such as (32, 64), got {value!r}.")
+        if len(self.size) != 2:
+            raise ValueError(f"size must be height and width, got {len(self.size)} numbers.")
+        check_sizes(self.size, self.colors, self.channels, self.latent, self.activation)
+        check.count(blocks=self.blocks)
+        for number in self.hidden:
+            check.count(hidden=number)
+        check.one_of(tuple(_NUM_PARAMS), scalar_map=self.scalar_map)
+        if max(self.size) > _MOST_SIDE or self.blocks > _MOST_BLOCKS:
+            raise ValueError(
+                f"an image may have {_MOST_SIDE} pixels a side and a flow {_MOST_BLOCKS} blocks, got "
+                f"{self.size[0]} x {self.size[1]} and {self.blocks}."
+            )
+        for name in ("size", "channels", "hidden"):  # plain numbers, as a file holds them
+            object.__setattr__(self, name, tuple(int(number) for number in getattr(self, name)))
+        for name in ("colors", "latent", "blocks"):
+            object.__setattr__(self, name, int(getattr(self, name)))
 
     @property
     def activation(self) -> Activation:
@@ -64,6 +94,27 @@ class ImageArchitecture:
             flow,
         )
 
+    def num_parameters(self, *, condition_dim: int = 0) -> int:
+        """How many numbers `build` would make, without making them."""
+        height, width = halved(self.size, len(self.channels))[-1]
+        deepest = self.channels[-1] * height * width
+        count = self.latent * (deepest + 1) + deepest * (self.latent + 1)
+        for before, after in pairwise((self.colors, *self.channels)):
+            count += 2 * 9 * before * after + before  # there and back; only the way back has a bias
+        seen = self.latent // 2
+        outputs = (self.latent - seen) * _NUM_PARAMS[self.scalar_map]
+        sizes = (seen + condition_dim, *self.hidden, outputs)
+        return count + self.blocks * sum(b * (a + 1) for a, b in pairwise(sizes))
+
+    def to_json(self) -> dict[str, Any]:
+        """The sizes as plain JSON values."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "ImageArchitecture":
+        """The sizes written by `to_json`."""
+        return cls(**data)
+
 
 PRESETS = {
     "28x28x1": ImageArchitecture(size=(28, 28)),
@@ -80,3 +131,32 @@ PRESETS = {
     ),
 }
 """Table 5 of DP-LFlow, by height, width and colors."""
+
+
+def nearest_preset(size: tuple[int, int], colors: int) -> str:
+    """The name of the preset for images most like those of this size."""
+
+    def distance(preset: ImageArchitecture) -> float:
+        other = abs(_doublings(preset.size, size))
+        return other if preset.colors == colors else other + _COLOR_DISTANCE
+
+    return min(PRESETS, key=lambda name: distance(PRESETS[name]))
+
+
+def architecture_for(size: tuple[int, int], colors: int) -> ImageArchitecture:
+    """The nearest preset with as many convolutions as this size needs.
+
+    Each doubling of the side takes one convolution more, so that what the last one sees stays as
+    large; channels halve from the last one to the first, as they do in all presets.
+    """
+    preset = PRESETS[nearest_preset(size, colors)]
+    count = max(1, len(preset.channels) + round(_doublings(preset.size, size)))
+    deepest = preset.channels[-1]
+    channels = tuple(max(_FEWEST, deepest // 2**i) for i in reversed(range(count)))
+    latent = min(preset.latent, size[0] * size[1] * colors)
+    return replace(preset, size=size, colors=colors, channels=channels, latent=latent)
+
+
+def _doublings(start: tuple[int, int], end: tuple[int, int]) -> float:
+    """How often the side of an image doubles from one size to the other."""
+    return math.log2(end[0] * end[1] / (start[0] * start[1])) / 2

@@ -58,7 +58,7 @@ class Encoder(eqx.Module):
         Raises:
             ValueError: If a size is below 1 or the activation is unknown.
         """
-        _check(size, colors, channels, latent, activation)
+        check_sizes(size, colors, channels, latent, activation)
         *keys, last = jax.random.split(key, len(channels) + 1)
         sizes = halved(size, len(channels))
         convolutions = tuple(
@@ -109,7 +109,7 @@ class Decoder(eqx.Module):
         key: Key[Array, ""],
     ) -> "Decoder":
         """A fresh network that mirrors the encoder of the same settings; see `Encoder.create`."""
-        _check(size, colors, channels, latent, activation)
+        check_sizes(size, colors, channels, latent, activation)
         first, *keys = jax.random.split(key, len(channels) + 1)
         sizes = halved(size, len(channels))[::-1]
         convolutions = tuple(
@@ -142,9 +142,10 @@ class Decoder(eqx.Module):
         return image
 
 
-def _check(
+def check_sizes(
     size: tuple[int, int], colors: int, channels: tuple[int, ...], latent: int, activation: str
 ) -> None:
+    """Raise unless networks of these sizes can be built."""
     check.count(height=size[0], width=size[1], colors=colors, latent=latent)
     if not channels:
         raise ValueError("channels must name at least one convolution, such as (32, 64), got none.")

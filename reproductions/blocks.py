@@ -2,18 +2,49 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from reproductions.dp_hflow.measures import MEASURES, Measure
+from benchmarks.provenance import Better
 
-TITLES = {
-    "adult": "Adult",
-    "covertype": "Covertype",
-    "census": "Census",
-    "intrusion": "Intrusion",
-}
-"""Of the data sets."""
+Result = dict[str, Any]
+"""What a run measured, as plain JSON."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number of a run.
+
+    Attributes:
+        name: As tables have it.
+        better: Which way is better.
+        read: From a result to the number; None where the run did not measure it.
+        digits: How many are shown behind the point.
+        worst: Of several runs the worst is told, not the mean: for bounds on time and memory.
+        note: What is to be told beside, from a result.
+    """
+
+    name: str
+    better: Better
+    read: Callable[[Result], float | None]
+    digits: int = 3
+    worst: bool = False
+    note: Callable[[Result], str] | None = None
+
+
+def at(*path: str) -> Callable[[Result], float | None]:
+    """Reads what stands at a path of names; None where one of them is missing."""
+
+    def read(result: Result) -> float | None:
+        found: Any = result
+        for name in path:
+            if found is None or name not in found:
+                return None
+            found = found[name]
+        return found
+
+    return read
 
 
 @dataclass(frozen=True)
@@ -22,18 +53,13 @@ class Column:
 
     Attributes:
         data: The data set.
-        measure: One of `MEASURES`.
+        what: What is measured.
         share: Of what the real rows reach, instead of the number itself.
     """
 
     data: str
-    measure: str
+    what: Measure
     share: bool = False
-
-    @property
-    def what(self) -> Measure:
-        """What is measured."""
-        return MEASURES[self.measure]
 
     @property
     def metric(self) -> str:
@@ -51,7 +77,8 @@ class Row:
     Attributes:
         name: As the table has it.
         epsilon: The budget; infinite where there is no privacy.
-        method: Ours, as `estimators.METHODS` or `runs` know it; None for numbers that are given.
+        method: Ours; None for numbers that are given.
+        part: Which part of the result the row is about, where results have parts.
         given: What others measured, as text.
         paper: The paper's numbers beside ours.
         must: What ours must reach.
@@ -60,9 +87,14 @@ class Row:
     name: str
     epsilon: float = 1.0
     method: str | None = None
+    part: str = ""
     given: Mapping[Column, str] = field(default_factory=dict)
     paper: Mapping[Column, float] = field(default_factory=dict)
     must: Mapping[Column, float] = field(default_factory=dict)
+
+    def value(self, column: Column, result: Result) -> float | None:
+        """What a result says of a cell of this row; None if it says nothing."""
+        return column.what.read({**result, **result.get(self.part, {})} if self.part else result)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +116,7 @@ class Block:
     words: str = ""
 
 
-def across(data: str, *measures: str, share: bool = False) -> Columns:
+def across(data: str, *measures: Measure, share: bool = False) -> Columns:
     """Several measures on one data set."""
     return tuple(Column(data, measure, share) for measure in measures)
 
@@ -111,10 +143,12 @@ def given(name: str, columns: Columns, text: str, *, epsilon: float = 1.0) -> Ro
     return Row(name=name, epsilon=epsilon, given=cells(columns, text))
 
 
-def over(epsilons: Iterable[float], methods: Mapping[str, str]) -> tuple[Row, ...]:
+def over(
+    epsilons: Iterable[float], methods: Mapping[str, str], *, part: str = ""
+) -> tuple[Row, ...]:
     """A row for each epsilon and each method, by the names of the methods."""
     return tuple(
-        Row(name=name, method=method, epsilon=epsilon)
+        Row(name=name, method=method, epsilon=epsilon, part=part)
         for epsilon in epsilons
         for name, method in methods.items()
     )

@@ -1,0 +1,75 @@
+"""All that is measured of images but the FID: what classifiers learn from them, and how near they are.
+
+What is measured here is about public benchmarks. On private images every number below would be as
+private as they are.
+"""
+
+import statistics
+from typing import Any
+
+import numpy as np
+
+from reproductions.dp_lflow.data import Data
+from veilflow.evaluation.images import (
+    IMAGE_CLASSIFIERS,
+    compare_image_classifiers,
+    compare_images,
+    ood_auroc,
+)
+
+CLASSIFIER_RUNS = 5
+"""The paper takes the mean over so many. Logistic regression has no chance in it: one run."""
+NEAR = 10_000
+"""At most so many images are compared with test images."""
+
+
+def measure(
+    images: np.ndarray,
+    labels: Any,
+    found: Data,
+    *,
+    seed: int,
+    classifiers: tuple[str, ...] = IMAGE_CLASSIFIERS,
+) -> dict[str, Any]:
+    """Accuracies in percent, and distances by the features of a small network, as plain JSON.
+
+    Args:
+        images: What a model made; or training images, for the reference.
+        labels: Of these.
+        found: The images to test on, and to compare with.
+        seed: Of the networks, and of draws of images where there are too many.
+        classifiers: Which of them; all where not given.
+    """
+    near = compare_images(found.test.pixels, images[:NEAR], features="small", seed=seed)
+    return {
+        "accuracies": {
+            name: _accuracy(name, images, labels, found, seed=seed) for name in classifiers
+        },
+        "fidelity": near.to_json(),
+    }
+
+
+def _accuracy(
+    name: str, images: np.ndarray, labels: Any, found: Data, *, seed: int
+) -> dict[str, Any]:
+    test, runs = found.test, 1 if name == "LR" else CLASSIFIER_RUNS
+    reached = [
+        100
+        * compare_image_classifiers(
+            images,
+            labels,
+            test.pixels,
+            test.labels,
+            num_classes=len(test.spec.classes),
+            seed=runs * seed + run,
+            classifiers=[name],
+        ).accuracies[name]
+        for run in range(runs)
+    ]
+    return {"mean": statistics.fmean(reached), "runs": reached}
+
+
+def outliers(model: Any, found: Data) -> dict[str, Any]:
+    """How well the density of codes under the model of a class tells test images of the others."""
+    scores = -model.log_prob_by_class(found.test)
+    return ood_auroc(scores.T, found.test.labels).to_json()

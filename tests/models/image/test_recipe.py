@@ -1,0 +1,131 @@
+"""Settings of a fit from public facts: networks for any size, the paper's numbers, what is chosen."""
+
+import dataclasses
+import json
+import math
+
+import equinox as eqx
+import jax
+import pytest
+
+import veilflow as vf
+from veilflow.engine.observed import num_parameters
+from veilflow.models.image.architecture import (
+    PRESETS,
+    ImageArchitecture,
+    architecture_for,
+    nearest_preset,
+)
+
+BUDGET = vf.Budget(epsilon=10.0, delta=1e-5)
+DIGITS = vf.ImageSpec(height=28, width=28, classes=range(10))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_an_image_of_a_presets_size_gets_the_preset(name):
+    height, width, colors = (int(part) for part in name.split("x"))
+    assert nearest_preset((height, width), colors) == name
+    assert architecture_for((height, width), colors) == PRESETS[name]
+
+
+@pytest.mark.parametrize(
+    ("size", "colors", "channels", "latent"),
+    [
+        ((8, 8), 1, (64,), 20),
+        ((1, 4), 1, (64,), 4),
+        ((14, 14), 1, (64,), 20),
+        ((28, 56), 1, (32, 64), 20),
+        ((64, 64), 1, (32, 64, 128, 256), 32),
+        ((16, 16), 3, (128, 256), 32),
+        ((512, 512), 3, (8, 16, 32, 64, 128, 256, 512), 64),
+        ((4096, 4096), 3, (8, 8, 8, 8, 16, 32, 64, 128, 256, 512), 64),
+    ],
+)
+def test_other_sizes_get_the_nearest_preset_with_as_many_convolutions_as_they_need(
+    size, colors, channels, latent
+):
+    found = architecture_for(size, colors)
+    assert (found.size, found.colors) == (size, colors)
+    assert (found.channels, found.latent) == (channels, latent)
+
+
+@pytest.mark.parametrize("condition_dim", [0, 4])
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        PRESETS["28x28x1"],
+        ImageArchitecture(size=(5, 9), colors=3, channels=(3, 4, 5), latent=7, hidden=()),
+        ImageArchitecture(size=(1, 1), channels=(2,), latent=1, blocks=1, scalar_map="spline"),
+    ],
+    ids=lambda x: str(x.size),
+)
+def test_parameters_are_counted_before_anything_is_built(architecture, condition_dim):
+    built = eqx.filter_eval_shape(
+        architecture.build, key=jax.random.key(0), condition_dim=condition_dim
+    )
+    assert architecture.num_parameters(condition_dim=condition_dim) == num_parameters(built)
+
+
+def test_sizes_survive_json():
+    for architecture in PRESETS.values():
+        plain = json.loads(json.dumps(architecture.to_json()))
+        assert ImageArchitecture.from_json(plain) == architecture
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"size": (8, 8, 3)}, ValueError, "size must be height and width"),
+        ({"size": 8}, TypeError, "size must be a tuple"),
+        ({"size": (9000, 8)}, ValueError, "8192 pixels a side"),
+        ({"channels": ()}, ValueError, "at least one convolution"),
+        ({"channels": (0,)}, ValueError, "channels must be at least 1"),
+        ({"channels": (1,) * 21}, TypeError, "channels must be a tuple"),
+        ({"hidden": (0,)}, ValueError, "hidden must be at least 1"),
+        ({"blocks": 1001}, ValueError, "1000 blocks"),
+    ],
+)
+def test_sizes_that_cannot_be_built_are_refused(wrong, error, message):
+    with pytest.raises(error, match=message):
+        ImageArchitecture(**{"size": (8, 8), **wrong})
+
+
+def test_digits_get_the_settings_of_the_paper_with_one_bound_for_both_networks():
+    recipe = vf.ImageFlow(spec=DIGITS, budget=BUDGET).recipe()
+    assert recipe.architecture == PRESETS["28x28x1"]
+    assert recipe.partition
+    assert recipe.temperature**2 == pytest.approx(1e5)
+    assert math.hypot(*recipe.clip_norms) == pytest.approx(0.1)
+    assert (recipe.steps, recipe.sampling_rate) == (300, 0.1)
+    assert recipe.learning_rates == (0.01, 0.005)
+
+
+def test_every_setting_of_the_recipe_can_be_chosen():
+    chosen = {
+        "partition": False,
+        "architecture": ImageArchitecture(size=(28, 28), latent=6),
+        "reconstruction": "mse",
+        "temperature": 10.0,
+        "steps": 7,
+        "sampling_rate": 0.25,
+        "clip_norms": (1.0, 2.0),
+        "learning_rates": (0.1, 0.2),
+        "weight_decay": 0.0,
+        "ema_decay": 0.9,
+    }
+    usual = vf.ImageFlow(spec=DIGITS, budget=BUDGET).recipe()
+    recipe = vf.ImageFlow(spec=DIGITS, budget=BUDGET, **chosen).recipe()
+    assert dataclasses.asdict(recipe).keys() == chosen.keys()
+    for name, value in chosen.items():
+        assert getattr(recipe, name) == value != getattr(usual, name)
+
+
+def test_the_recipe_is_plain_json_and_knows_whether_there_are_classes():
+    bare = vf.ImageFlow(spec=vf.ImageSpec(height=28, width=28), budget=BUDGET).recipe()
+    assert not bare.partition
+    assert json.loads(json.dumps(bare.to_json())) == bare.to_json()
+
+
+def test_an_average_is_left_out_on_request():
+    recipe = vf.ImageFlow(spec=DIGITS, budget=BUDGET, ema_decay=None).recipe()
+    assert recipe.ema_decay is None

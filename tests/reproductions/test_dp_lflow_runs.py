@@ -1,0 +1,164 @@
+"""What the DP-LFlow runs are made of: data, methods, measures, and the fingerprint of all that."""
+
+import ast
+import inspect
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import reproductions.dp_lflow as system
+from reproductions.dp_lflow import data, estimators, measuring, runs, sharpening
+from reproductions.dp_lflow.runs import Task
+from reproductions.fingerprint import reachable
+
+import veilflow as vf
+from tests.reproductions import lflow_stand_in as stand_in
+from veilflow.evaluation.images import ImageClassifierScores
+from veilflow.images.sharpen import smooth_then_sharpen
+
+COMMON = {"epsilon": 10.0, "delta": 1e-5, "num_records": 60_000, "seed": 3}
+
+
+def recipe(method, spec=data.FACTS["mnist"].spec):
+    return estimators.build(method, spec, **COMMON).recipe()
+
+
+def test_methods_differ_from_the_defaults_in_what_their_names_say():
+    usual = recipe("partitioned")
+    assert (
+        usual
+        == vf.ImageFlow(
+            spec=data.FACTS["mnist"].spec, budget=vf.Budget(epsilon=10.0, delta=1e-5)
+        ).recipe()
+    )
+    assert usual.partition
+    assert recipe("conditional") == replace(usual, partition=False)
+    for name, factor in estimators.SIZES.items():
+        other = recipe(f"partitioned-{name}")
+        assert other.architecture.channels[-1] == factor * usual.architecture.channels[-1]
+        assert other.architecture.hidden[0] == factor * usual.architecture.hidden[0]
+        assert replace(other, architecture=usual.architecture) == usual
+    with pytest.raises(ValueError, match="the methods are partitioned"):
+        estimators.build("partition", data.FACTS["mnist"].spec, **COMMON)
+
+
+def test_the_published_settings_bound_both_gradients_together():
+    published = recipe("published")
+    assert math.hypot(*published.clip_norms) == pytest.approx(0.1)
+    assert published.temperature**2 == pytest.approx(1e5)
+    assert (published.steps, published.sampling_rate) == (300, 0.1)
+    assert published.ema_decay is None
+    # 2.55 MB as the authors count; half of the inputs of their coupling networks are hidden
+    assert 2.0 < estimators.megabytes(published.to_json()) < 2.56
+
+
+@pytest.mark.parametrize("method", ["partitioned", "conditional", "published"])
+@pytest.mark.parametrize("epsilon", [10.0, 1.0])
+def test_a_fit_spends_its_budget_and_no_more(method, epsilon):
+    settings = {**COMMON, "epsilon": epsilon}
+    ledger = estimators.build(method, data.FACTS["mnist"].spec, **settings).ledger()
+    assert 0.98 * epsilon < ledger.epsilon(delta=1e-5) <= epsilon
+
+
+def test_digits_need_no_file_and_are_split_once():
+    train, test = data.load("digits")
+    assert (len(train), len(test)) == (1_437, 360)
+    assert train.pixels.dtype == np.uint8
+    assert train.pixels.max() == 255
+    assert set(np.unique(np.asarray(test.labels))) == set(range(10))
+    with pytest.raises(ValueError, match="the data sets are mnist"):
+        data.load("celeba")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["mnist", "fashion"])
+def test_real_sets_are_whole(name):
+    train, test = data.load(name)
+    assert (len(train), len(test)) == (60_000, 10_000)
+    assert train.spec == data.FACTS[name].spec
+
+
+def test_samples_are_sharpened_from_their_bytes_in_blocks(monkeypatch):
+    images = np.random.default_rng(0).integers(0, 256, (5, 1, 8, 8), dtype=np.uint8)
+    monkeypatch.setattr(sharpening, "_BLOCK", 2)
+    made = sharpening.versions("mnist", images)
+    expected = 255 * smooth_then_sharpen(jnp.float32(images) / 255, 5.0)
+    np.testing.assert_array_equal(made["raw"], images)
+    np.testing.assert_allclose(made["sharpened"], expected, atol=0.5 + 1e-3)
+    assert made["sharpened"].dtype == np.uint8
+    assert sharpening.versions("digits", images).keys() == {"raw"}
+
+
+def test_classifiers_are_averaged_over_seeds_of_their_own(monkeypatch):
+    asked = []
+
+    def compare(*images, num_classes, seed, classifiers):
+        asked.append((*classifiers, seed))
+        (name,) = classifiers
+        return ImageClassifierScores({name: seed / 100}, 1, 1)
+
+    monkeypatch.setattr(measuring, "compare_image_classifiers", compare)
+    found = stand_in.load("mnist")
+    train = found.train
+    result = measuring.measure(train.pixels, train.labels, found, seed=2, classifiers=("LR", "CNN"))
+    assert asked == [("LR", 2), *(("CNN", 10 + run) for run in range(5))]
+    assert result["accuracies"]["CNN"]["mean"] == pytest.approx(12)
+    assert result["fidelity"]["measure"] == "Frechet distance (small features)"
+    assert result["fidelity"]["distance"] > 0
+
+
+def test_a_model_that_knows_brightness_tells_classes_apart():
+    found = stand_in.load("mnist")
+    model = stand_in.StandIn("", 1.0, 1e-5, 0).fit(found.train, progress=False)
+    assert measuring.outliers(model, found)["mean"] > 0.9
+
+
+def test_a_run_samples_measures_and_tells_what_it_spent(monkeypatch):
+    calls = stand_in.take_over(monkeypatch)
+    monkeypatch.setattr(runs, "IMAGE_CLASSIFIERS", ("LR",))
+    done = runs.perform(Task(data="digits", method="partitioned", epsilon=10.0, split=1))
+    assert calls == [("partitioned", 10.0, 1)]
+    assert done.result["guarantee"]["epsilon"] <= 10
+    assert done.result["raw"]["accuracies"].keys() == {"LR"}
+    assert len(done.result["ood"]["by_class"]) == 10
+    for name in ("fit_seconds", "sampling_seconds", "peak_gigabytes"):
+        assert done.result[name] > 0
+    assert done.result["recipe"] == stand_in.RECIPE
+    assert done.arrays["shown_raw"].shape == (100, 1, 8, 8)
+    assert "samples" not in done.result  # no table has an FID of digits
+    assert done.arrays.keys() == {"shown_raw"}
+
+
+def test_everything_of_the_library_that_runs_name_is_in_their_fingerprint():
+    for kind, names in system.OWN.items():
+        used = set()
+        for name in names:
+            source = (Path(system.__file__).parent / f"{name}.py").read_text("utf-8")
+            used |= set(_named(ast.parse(source)))
+        assert used
+        assert used <= {str(path) for path in reachable(system.LIBRARY[kind])}, kind
+
+
+def _named(tree):
+    """Files of the library that a file names: as `vf.Name`, or in an import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "vf":
+            yield inspect.getfile(getattr(vf, node.attr))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("veilflow."):
+            module = __import__(str(node.module), fromlist=["_"])
+            for alias in node.names:
+                found = getattr(module, alias.name)
+                if callable(found):
+                    yield inspect.getfile(inspect.unwrap(found))
+
+
+def test_models_decide_neither_what_real_images_reach_nor_a_distance():
+    codes = {kind: system._code(kind) for kind in system.OWN}
+    assert len(set(codes.values())) == 3
+    for kind in ("reference", "distance"):
+        folders = {path.parent.name for path in reachable(system.LIBRARY[kind])}
+        assert "images" in folders
+        assert not folders & {"models", "image", "engine", "flows", "nn", "cli"}
