@@ -17,6 +17,7 @@ def test_the_version_is_printed(veilflow):
         "demo",
         "schema",
         "fit density",
+        "fit images",
         "sample",
         "score",
         "account",

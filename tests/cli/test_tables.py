@@ -212,6 +212,10 @@ def test_models_of_numbers_take_no_cells_and_fill_no_gaps(veilflow, data):
     assert done.exit_code == 0, done.stderr
     given = veilflow("sample", "n.veil", "--given", "a=1", "--out", "s.csv")
     refused(given, "--given is for models of tables")
+    for flags in (("sample", "n.veil", "--label", "a"), ("sample", "n.veil", "--sharpen", 0)):
+        refused(veilflow(*flags, "--out", "s.csv"), "is for models of images")
+    score = veilflow("score", "n.veil", data, "--label", "a", "--out", "s.csv")
+    refused(score, "--label is for models of images")
     refused(veilflow("impute", "n.veil", data, "--out", "f.csv"), "no model of a table")
 
 

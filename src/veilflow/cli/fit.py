@@ -10,6 +10,7 @@ from veilflow.cli.bounds import read_bounded
 from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, statement
 
 if TYPE_CHECKING:
+    from veilflow.models.image.recipe import ImageRecipe
     from veilflow.models.planner import Recipe
     from veilflow.models.table.recipe import TableRecipe
     from veilflow.privacy.guarantees import Guarantee
@@ -184,14 +185,14 @@ def density(
         bounds=box,
         count_clamped=count_clamped,
         hardened=hardened,
-        **_given(settings),
+        **given(settings),
     )
     if dry_run:
         dim = rows.values.shape[1]  # of the rows, no more is used
-        _forecast(model.recipe(dim), model.ledger(dim), delta, as_json=as_json)
+        forecast(model.recipe(dim), model.ledger(dim), delta, as_json=as_json)
         return
     fitted = model.fit(rows, progress=True, checkpoint=checkpoint, save_as=out)
-    _report(out, fitted.guarantee, as_json=as_json)
+    report(out, fitted.guarantee, as_json=as_json)
 
 
 @app.command("mixture")
@@ -228,10 +229,10 @@ def mixture(
         "iterations": iterations,
         "seed": seed,
     }
-    model = MixtureDensity(budget=budget, bounds=box, hardened=hardened, **_given(settings))
+    model = MixtureDensity(budget=budget, bounds=box, hardened=hardened, **given(settings))
     fitted = model.fit(rows, progress=True)
     fitted.save(out)
-    _report(out, fitted.guarantee, as_json=as_json)
+    report(out, fitted.guarantee, as_json=as_json)
 
 
 @app.command("table")
@@ -309,10 +310,10 @@ def table(
         budget=Budget(epsilon, delta),
         pay_for_discovery=pay_for_discovery,
         hardened=hardened,
-        **_given(settings),
+        **given(settings),
     )
     if dry_run:
-        _forecast(model.recipe(), model.preview(), delta, as_json=as_json)
+        forecast(model.recipe(), model.preview(), delta, as_json=as_json)
         return
     fitted = model.fit(
         data,
@@ -322,10 +323,10 @@ def table(
         checkpoint=checkpoint,
         save_as=out,
     )
-    _report(out, fitted.guarantee, as_json=as_json)
+    report(out, fitted.guarantee, as_json=as_json)
 
 
-def _given(settings: dict[str, Any]) -> dict[str, Any]:
+def given(settings: dict[str, Any]) -> dict[str, Any]:
     """Without what was not given: that keeps the default of the library, which is the only one."""
     return {name: value for name, value in settings.items() if value is not None}
 
@@ -338,7 +339,7 @@ def _architecture(flow: Flow | None, blocks: int | None, hidden: str | None) -> 
         return None
     sizes = None if hidden is None else _sizes(hidden)
     make = getattr(architecture, (flow or Flow.MAF).value)
-    return make(**_given({"blocks": blocks, "hidden": sizes}))
+    return make(**given({"blocks": blocks, "hidden": sizes}))
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -350,8 +351,8 @@ def _sizes(text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _forecast(
-    recipe: "Recipe | TableRecipe", ledger: "Ledger", delta: float, *, as_json: bool
+def forecast(
+    recipe: "Recipe | TableRecipe | ImageRecipe", ledger: "Ledger", delta: float, *, as_json: bool
 ) -> None:
     """Print what a fit would do and cost."""
     from rich.console import Console
@@ -374,6 +375,7 @@ def _forecast(
             console.print(f"  {name.replace('_', ' ')}: {value}")
 
 
-def _report(out: Path, guarantee: "Guarantee", *, as_json: bool) -> None:
+def report(out: Path, guarantee: "Guarantee", *, as_json: bool) -> None:
+    """Print what a fit has written and what that rests on."""
     result = {"out": out, "guarantee": guarantee.to_json()}
     emit(result, f"wrote {out}\n{statement(guarantee)}", as_json=as_json)

@@ -124,6 +124,8 @@ def _show(found: "Artifact", result: dict[str, Any], again: "Guarantee | None") 
 
 def _facts(schema: dict[str, Any]) -> list[tuple[str, str]]:
     """The lines of a schema: of a table, one for each column and what was discovered of it."""
+    if isinstance(images := schema.get("images"), dict):
+        return [(name, str(value)) for name, value in images.items()]
     declared, words = schema.get("schema"), schema.get("vocabularies")
     if not isinstance(declared, dict) or not isinstance(words, dict):
         return [(name, str(value)) for name, value in schema.items()]

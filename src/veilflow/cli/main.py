@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from veilflow.cli import account, demo, fit, inspect, reproduce, schema, use
+from veilflow.cli import account, demo, fit, fit_images, inspect, reproduce, schema, use
 
 app = typer.Typer(
     name="veilflow",
@@ -15,6 +15,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("schema")(schema.schema)
+fit.app.command("images")(fit_images.images)
 app.add_typer(fit.app, name="fit")
 app.command("sample")(use.sample)
 app.command("score")(use.score)

@@ -47,7 +47,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             code, message = 130, "interrupted. No result was written."
         except (ValueError, TypeError) as error:
             code, message = 2, str(error)
-        except VeilflowError as error:
+        except (VeilflowError, ImportError) as error:  # an extra is not installed
             code, message = 1, str(error)
         except OSError as error:
             code, message = 1, _file_problem(error)
@@ -108,6 +108,23 @@ def check_out(out: Path, *, force: bool, inputs: tuple[Path, ...] = ()) -> None:
                 f"--out {out} exists. Choose another name, or pass --force to replace it. Nothing "
                 "was done."
             )
+    _check_parent(out)
+
+
+def check_folder(out: Path) -> None:
+    """The same for a folder: it is not there yet, or is empty and nobody is in it."""
+    if out.exists():
+        if not out.is_dir() or out.samefile("."):
+            raise ValueError(f"--out {out} is not a new folder. Choose another name.")
+        if any(out.iterdir()):
+            raise ValueError(
+                f"--out {out} is a folder with something in it, which nothing replaces. Choose "
+                "another name."
+            )
+    _check_parent(out)
+
+
+def _check_parent(out: Path) -> None:
     folder = out.resolve().parent
     if not folder.is_dir():
         raise ValueError(f"the folder of --out {out} does not exist. Create it first.")

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from veilflow.cli import use_images
 from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, note, statement
 
 Model = Annotated[Path, typer.Argument(help="A model file, such as m.veil.")]
@@ -16,6 +17,7 @@ Given = Annotated[
         "--given", help="Of tables: column=value that all rows have; no value for a gap. Repeat it."
     ),
 ]
+Label = Annotated[str | None, typer.Option(help="Of images: the class.")]
 
 _UNPROTECTED = (
     "the scores are computed from the rows themselves and are as private as they are: the model's "
@@ -26,26 +28,48 @@ _UNPROTECTED = (
 @guarded
 def sample(
     model: Model,
-    out: Annotated[Path, typer.Option(help="The file to write: .csv, .parquet, .arrow, .npz.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="The file to write: .csv, .parquet, .arrow, .npz. Of images: .npz, .png (side by "
+            "side), or a folder."
+        ),
+    ],
     num_rows: Annotated[
         int,
         typer.Option(
-            "--num-rows", "--rows", "-n", help="How many rows; more than memory holds is fine."
+            "--num-rows",
+            "--rows",
+            "--num-images",
+            "-n",
+            help="How many rows, more than memory holds is fine; or how many images.",
         ),
     ] = 1000,
     given: Given = None,
+    label: Label = None,
+    sharpen: Annotated[
+        float | None,
+        typer.Option(help="Of images: smooth, then sharpen by this factor; 5 for digits."),
+    ] = None,
     seed: Seed = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draw synthetic rows from a model. Costs no privacy, however many are drawn."""
-    check_out(out, force=force, inputs=(model,))
+    """Draw synthetic rows or images from a model. Costs no privacy, however many are drawn."""
     from veilflow.engine.progress import counting_bar
     from veilflow.models import registry
     from veilflow.tabular.stream import file_format
 
-    file_format(out)  # refuse a suffix before the work, not after
     fitted = registry.load(model)
+    if use_images.is_image(fitted):
+        _only("tables", "--given", given)
+        drawn = {"label": label, "sharpen": sharpen, "seed": seed}
+        use_images.sample(fitted, out, num_rows, model=model, force=force, as_json=as_json, **drawn)
+        return
+    _only("images", "--label", label)
+    _only("images", "--sharpen", sharpen)
+    check_out(out, force=force, inputs=(model,))
+    file_format(out)  # refuse a suffix before the work, not after
     settings = {"given": _cells(fitted, given)} if given else {}
     with counting_bar("sampling", num_rows) as monitor:
         fitted.sample_to(out, num_rows, seed=seed, monitor=monitor, **settings)
@@ -57,16 +81,23 @@ def sample(
 @guarded
 def score(
     model: Model,
-    data: Annotated[Path, typer.Argument(help="Rows to score, with the model's columns.")],
-    out: Annotated[Path, typer.Option(help="The file to write: one log density per row.")],
+    data: Annotated[
+        Path, typer.Argument(help="Rows to score, with the model's columns; or images.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(help="The file to write: one log density per row, or one score per image."),
+    ],
+    label: Label = None,
     reveal: Annotated[
-        bool,
-        typer.Option("--reveal", help="Also print the mean log density. It is not private."),
+        bool, typer.Option("--reveal", help="Also print the mean. It is not private.")
     ] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the log density of every row of a file. Scores of private rows are private too.
+
+    Of images, write how unlike the class --label each is: minus the log density of its code.
 
     Nothing about the rows is printed unless --reveal is given: a mean over private rows, or even
     their number, is a release that nobody has paid for.
@@ -77,6 +108,10 @@ def score(
 
     file_format(out)
     fitted = registry.load(model)
+    if use_images.is_image(fitted):
+        use_images.score(fitted, data, out, label=label, reveal=reveal, as_json=as_json)
+        return
+    _only("images", "--label", label)
     if _is_table(fitted):
         scores = fitted.log_prob(data, extra="ignore")
     else:
@@ -137,6 +172,11 @@ def _is_table(fitted: Any) -> bool:
     from veilflow.models.table.fitted_table import FittedTableFlow
 
     return isinstance(fitted, FittedTableFlow)
+
+
+def _only(kind: str, flag: str, value: Any) -> None:
+    if value not in (None, []):
+        raise ValueError(f"{flag} is for models of {kind}. Leave it out.")
 
 
 def _cells(fitted: Any, given: list[str]) -> dict[str, str | None]:
