@@ -21,6 +21,8 @@ NAMES = (
     "table_planner",
     "marginals",
     "images",
+    "expm_batch",
+    "zoom",
 )
 ON_GPU = ("step", "tables", "images")
 """The benchmarks that say something about a GPU; their results have a file of their own."""

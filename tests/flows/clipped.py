@@ -22,8 +22,8 @@ CLIPPINGS = {
 def check_bounds(flow: Any, loss_fn: Callable[..., Any], batches: Iterable[Any]) -> None:
     """Assert that no row of six moves a clipped sum too far, and that some row moves it."""
 
-    @jax.jit
-    def clipped(rows, i):
+    @jax.jit  # as in training, to the last bit; and as there, parameters are arguments
+    def clipped(flow, rows, i):
         loss_key, clip_key = jax.random.split(jax.random.key(0))
         captured = observe_gradients(loss_fn, flow, rows, jnp.arange(6) == i, loss_key)
         return {
@@ -36,7 +36,7 @@ def check_bounds(flow: Any, loss_fn: Callable[..., Any], batches: Iterable[Any])
         }
 
     for rows in batches:
-        shares = [clipped(rows, i) for i in range(6)]
+        shares = [clipped(flow, rows, i) for i in range(6)]
         for name, clipping in CLIPPINGS.items():
             lengths = [norm(share[name]) for share in shares]
             assert max(lengths) <= clipping.sensitivity

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
+from tests import quick
 from tests.flows import hostile
 from veilflow.flows import (
     AbstractBase,
@@ -109,13 +110,13 @@ every = pytest.mark.parametrize("name", BASES)
 
 @lru_cache
 def log_prob(name: str, dim: int) -> Callable:
-    return jax.jit(jax.vmap(BASES[name][0](dim).log_prob))
+    return quick.jit(jax.vmap(BASES[name][0](dim).log_prob))
 
 
 @lru_cache
 def samples(name: str, dim: int) -> np.ndarray:
     keys = jax.random.split(jax.random.key(3), 20_000)
-    return np.asarray(jax.jit(jax.vmap(BASES[name][0](dim).sample))(keys))
+    return np.asarray(quick.jit(jax.vmap(BASES[name][0](dim).sample))(keys))
 
 
 @every
@@ -190,7 +191,7 @@ def test_samples_have_the_right_mean_and_covariance(name: str):
 
 def test_components_are_drawn_by_their_weights():
     mixture = GaussianMixture.create(WEIGHTS, [[0.0], [100.0]], [[[1.0]], [[1.0]]])
-    drawn = jax.jit(jax.vmap(mixture.sample))(jax.random.split(jax.random.key(0), 20_000))
+    drawn = quick.jit(jax.vmap(mixture.sample))(jax.random.split(jax.random.key(0), 20_000))
     # weights taken for logits would give exp(0.1) / (exp(0.9) + exp(0.1)) = 0.31
     np.testing.assert_allclose(np.mean(drawn > 50), WEIGHTS[1], atol=0.01)
 
@@ -200,7 +201,7 @@ def test_a_mixture_keeps_its_digits_far_from_the_origin():
     mixture = GaussianMixture.create([1.0], [[100.0, -100.0]], [covariance])
     z = np.float32([100.125, -100.25])
     exact = stats.multivariate_normal([100, -100], covariance).logpdf(np.float64(z))
-    np.testing.assert_allclose(mixture.log_prob(z), exact, rtol=1e-4)
+    np.testing.assert_allclose(jax.jit(lambda z: mixture.log_prob(z))(z), exact, rtol=1e-4)
 
 
 @every
@@ -215,13 +216,14 @@ def test_log_densities_stay_usable_at_hostile_points(name: str):
 
 def test_outside_its_box_a_uniform_has_no_density_and_teaches_nothing():
     z = jnp.array([[1.0, -1.0], [1.0, 1.1], [-2.0, 0.0]])  # the corner belongs to the box
-    value, gradient = jax.vmap(jax.value_and_grad(Uniform(2).log_prob))(z)
+    value, gradient = jax.jit(jax.vmap(jax.value_and_grad(Uniform(2).log_prob)))(z)
     np.testing.assert_allclose(value, [-2 * np.log(2), -np.inf, -np.inf], rtol=1e-6)
     np.testing.assert_array_equal(gradient, 0)
 
 
 def test_the_gradient_of_a_student_t_is_bounded():
-    gradient = jax.vmap(jax.grad(StudentT(1, 3.0).log_prob))(jnp.logspace(-3, 6, 50)[:, None])
+    points = np.logspace(-3, 6, 50, dtype=np.float32)[:, None]
+    gradient = jax.jit(jax.vmap(jax.grad(StudentT(1, 3.0).log_prob)))(points)
     assert np.abs(gradient).max() <= 2 / np.sqrt(3) + 1e-6  # (df + 1) / (2 sqrt(df))
 
 
@@ -235,7 +237,7 @@ def test_nothing_of_a_base_is_trained(name: str):
 def test_a_row_clamped_to_the_border_of_a_histogram_has_the_density_of_its_cell():
     base, mass = histogram(2), cell_masses(2)
     corners = jnp.float32([[-HALF, -HALF], [HALF, HALF], [-HALF, HALF]])
-    found = jax.vmap(base.log_prob)(corners)
+    found = jax.jit(jax.vmap(base.log_prob))(corners)
     np.testing.assert_allclose(
         found, np.log([mass[0, 0], mass[3, 3], mass[0, 3]]) - 2 * np.log(1.5), rtol=1e-5
     )
@@ -247,7 +249,7 @@ def test_cells_of_a_histogram_are_drawn_by_their_masses_also_the_first_and_the_l
     mass = np.array([0.05, 0.9, 0.01, 0.04])
     base = Histogram.create(mass, border=2.0)
     keys = jax.random.split(jax.random.key(1), 40_000)
-    drawn = np.asarray(jax.jit(jax.vmap(base.sample))(keys))[:, 0]
+    drawn = np.asarray(quick.jit(jax.vmap(base.sample))(keys))[:, 0]
     assert np.abs(drawn).max() <= 2
     found = np.bincount(np.floor(drawn + 2).astype(int), minlength=4) / len(drawn)
     np.testing.assert_allclose(found, mass, atol=0.006)  # four deviations of the middle cell

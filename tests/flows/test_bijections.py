@@ -1,7 +1,7 @@
 """Every bijection keeps the same contract: a new one is one line in BIJECTIONS and inherits it."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 
 import equinox as eqx
 import hypothesis.extra.numpy as hnp
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import quick
 from tests.flows.registry import BIJECTIONS, RECORD_IN_LOG_DET, block
 from veilflow._core.errors import PrivacyError
 from veilflow.flows import (
@@ -40,42 +41,49 @@ def shaken(tree, by: float, seed: int = 7):
     """`tree` with noise on every trained number, so that nothing is at its special first value."""
     noise = np.random.default_rng(seed)
     trained, rest = trainable_part(tree)
+    # added by NumPy, which compiles nothing for a new shape
     moved = jax.tree.map(
-        lambda a: a + jnp.asarray(by * noise.normal(size=a.shape), a.dtype), trained
+        lambda a: jnp.asarray(np.asarray(a) + np.asarray(by * noise.normal(size=a.shape), a.dtype)),
+        trained,
     )
     return eqx.combine(moved, rest)
 
 
-@lru_cache
+# There are more of these than `lru_cache` keeps, and each is a program.
+@cache
 def made(name: str, dim: int) -> AbstractBijection:
-    return shaken(BIJECTIONS[name](jax.random.key(7), dim), 0.25)
+    with quick.weights():
+        fresh = BIJECTIONS[name](jax.random.key(7), dim)
+    return shaken(fresh, 0.25)
 
 
-@lru_cache
+@quick.jit
+def both_ways(bijection: AbstractBijection, z: jax.Array) -> tuple:
+    """Forward, then inverse, each with its log-det and Jacobian."""
+
+    def forward(z):
+        x, log_det = bijection.forward_and_log_det(z)
+        return x, (x, log_det)
+
+    def inverse(x):
+        z, log_det = bijection.inverse_and_log_det(x)
+        return z, (z, log_det)
+
+    forward_jacobian, (x, forward_log_det) = jax.jacfwd(forward, has_aux=True)(z)
+    inverse_jacobian, (z_back, inverse_log_det) = jax.jacfwd(inverse, has_aux=True)(x)
+    return z_back, forward_log_det, inverse_log_det, forward_jacobian, inverse_jacobian
+
+
+@cache
 def there_and_back(name: str, dim: int) -> Callable[[np.ndarray], tuple]:
-    """A jitted function from z: forward, then inverse, each with its log-det and Jacobian."""
-
-    @jax.jit
-    def run(bijection: AbstractBijection, z: jax.Array) -> tuple:
-        def forward(z):
-            x, log_det = bijection.forward_and_log_det(z)
-            return x, (x, log_det)
-
-        def inverse(x):
-            z, log_det = bijection.inverse_and_log_det(x)
-            return z, (z, log_det)
-
-        forward_jacobian, (x, forward_log_det) = jax.jacfwd(forward, has_aux=True)(z)
-        inverse_jacobian, (z_back, inverse_log_det) = jax.jacfwd(inverse, has_aux=True)(x)
-        return z_back, forward_log_det, inverse_log_det, forward_jacobian, inverse_jacobian
-
+    """`both_ways` of a bijection in float64, from z."""
     single = made(name, dim)
     with jax.enable_x64(True):
         bijection = jax.tree.map(lambda a: jnp.asarray(np.float64(a)), single)
 
     def at(z: np.ndarray) -> tuple:
         with jax.enable_x64(True):
-            return jax.tree.map(np.asarray, run(bijection, jnp.asarray(z)))
+            return jax.tree.map(np.asarray, both_ways(bijection, jnp.asarray(z)))
 
     return at
 
@@ -104,7 +112,7 @@ def frozen_arrays(bijection: AbstractBijection) -> list:
     return jax.tree.leaves(trainable_part(bijection)[1])
 
 
-@eqx.filter_jit
+@quick.jit
 def of_batch(bijection: AbstractBijection, points: jax.Array) -> dict:
     """All methods on a batch, in the float32 of training, jitted and mapped."""
     return {
@@ -195,7 +203,7 @@ def per_record(layer: AbstractLayer, tap, depth: int):
 def gradients_through_taps(model, loss: Callable, points: jax.Array) -> list:
     """For each array of each layer: the gradient of every record, from one pass over the taps."""
 
-    @jax.jit
+    @quick.jit
     def run(model, points: jax.Array) -> list:
         def tapped(taps, x):
             left = iter(taps)
@@ -218,12 +226,12 @@ def gradients_through_taps(model, loss: Callable, points: jax.Array) -> list:
 def gradients_by_vmap(model, loss: Callable, points: jax.Array) -> list:
     trained, rest = trainable_part(model)
     of_trained = jax.grad(lambda trained, x: loss(eqx.combine(trained, rest), x))
-    return jax.tree.leaves(jax.jit(jax.vmap(of_trained, in_axes=(None, 0)))(trained, points))
+    return jax.tree.leaves(quick.jit(jax.vmap(of_trained, in_axes=(None, 0)))(trained, points))
 
 
 def assert_same_gradients(ours: list, theirs: list, relative: float) -> None:
     assert [a.shape for a in ours] == [b.shape for b in theirs]
-    for a, b in zip(ours, theirs, strict=True):
+    for a, b in zip(map(np.asarray, ours), map(np.asarray, theirs), strict=True):
         scale = np.abs(b).max() + 1e-6
         np.testing.assert_allclose(a / scale, b / scale, atol=relative)
 
@@ -250,7 +258,7 @@ def test_taps_give_each_record_the_gradient_of_the_private_part_or_are_refused(n
 def test_the_jacobian_of_an_autoregressive_map_is_triangular(dim: int):
     bijection = made("autoregressive", dim)
     x = batch(dim)[0]
-    jacobian = np.asarray(jax.jit(jax.jacfwd(lambda x: bijection.inverse_and_log_det(x)[0]))(x))
+    jacobian = np.asarray(quick.jit(jax.jacfwd(lambda x: bijection.inverse_and_log_det(x)[0]))(x))
     np.testing.assert_array_equal(np.triu(jacobian, 1), 0)
     assert np.all(np.diag(jacobian) > 0)
     assert np.all(jacobian[np.tril_indices(dim, -1)] != 0)  # and sees all it may see

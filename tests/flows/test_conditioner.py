@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import quick
 from veilflow.flows import AffineMap, Autoregressive, MaskedMLP
 from veilflow.flows.conditioner import groups, hidden_degrees
+
+
+def made(dim: int, num_params: int, **options) -> MaskedMLP:
+    with quick.weights():
+        return MaskedMLP.create(dim, num_params, key=jax.random.key(0), **options)
+
 
 dims, sizes = st.integers(1, 60), st.integers(1, 120)
 
@@ -47,30 +54,29 @@ def test_slice_i_holds_all_units_of_degree_i_and_no_slice_is_longer_than_needed(
 @pytest.mark.parametrize("hidden", [(), (7,), (30, 20), (3, 4)])
 def test_parameters_of_a_coordinate_depend_on_earlier_coordinates_only(hidden, activation):
     dim, num_params = 6, 3
-    network = MaskedMLP.create(
-        dim, num_params, key=jax.random.key(0), hidden=hidden, activation=activation
-    )
-    x = jnp.linspace(-1.0, 2.0, dim)
-    assert network(x).shape == (num_params, dim)
-    jacobian = np.asarray(jax.jit(jax.jacfwd(network))(x))
+    network = made(dim, num_params, hidden=hidden, activation=activation)
+    x = np.linspace(-1.0, 2.0, dim, dtype=np.float32)
+    jacobian = np.asarray(quick.jit(jax.jacfwd(network))(x))
+    assert jacobian.shape == (num_params, dim, dim)
     for p in range(num_params):
         np.testing.assert_array_equal(np.triu(jacobian[p]), 0)
         assert np.any(jacobian[p] != 0)
 
 
 def test_with_one_coordinate_the_parameters_depend_on_nothing():
-    network = MaskedMLP.create(1, 2, key=jax.random.key(0))
+    network = quick.jit(made(1, 2))
     np.testing.assert_array_equal(network(jnp.array([-3.0])), network(jnp.array([5.0])))
 
 
 @pytest.mark.parametrize("dim", [1, 6])
 @pytest.mark.parametrize("hidden", [(), (7,), (30, 20), (3, 4)])
 def test_a_condition_reaches_every_parameter_and_leaves_the_order_of_coordinates(dim, hidden):
-    network = MaskedMLP.create(dim, 3, key=jax.random.key(0), hidden=hidden, condition_dim=2)
-    x, condition = jnp.linspace(-1.0, 2.0, dim), jnp.array([0.5, -1.0])
-    by_x, by_condition = jax.jit(jax.jacfwd(network, argnums=(0, 1)))(x, condition)
+    network = made(dim, 3, hidden=hidden, condition_dim=2)
+    x, condition = np.linspace(-1.0, 2.0, dim, dtype=np.float32), np.float32([0.5, -1.0])
+    jacobians = quick.jit(jax.jacfwd(network, argnums=(0, 1)))(x, condition)
+    by_x, by_condition = map(np.asarray, jacobians)
     assert by_condition.shape == (3, dim, 2)
-    assert np.all(np.asarray(by_condition) != 0)
+    assert np.all(by_condition != 0)
     for jacobian in by_x:
         np.testing.assert_array_equal(np.triu(jacobian), 0)
         assert dim == 1 or np.any(jacobian != 0)
@@ -87,7 +93,7 @@ def test_a_condition_reaches_every_parameter_and_leaves_the_order_of_coordinates
 def test_a_condition_that_does_not_fit_is_refused_in_both_directions(
     built_with, condition, message
 ):
-    network = MaskedMLP.create(3, 2, key=jax.random.key(0), condition_dim=built_with)
+    network = made(3, 2, condition_dim=built_with)
     bijection = Autoregressive(network, AffineMap())
     for use in (network, bijection.forward_and_log_det, bijection.inverse_and_log_det):
         with pytest.raises(ValueError, match=message):
@@ -95,7 +101,7 @@ def test_a_condition_that_does_not_fit_is_refused_in_both_directions(
 
 
 def test_a_network_without_use_for_a_condition_leaves_it_alone():
-    network = MaskedMLP.create(3, 2, key=jax.random.key(0))
+    network = quick.jit(made(3, 2))
     x = jnp.array([0.3, -1.0, 2.0])
     np.testing.assert_array_equal(network(x, jnp.ones(2)), network(x))
 
@@ -103,7 +109,7 @@ def test_a_network_without_use_for_a_condition_leaves_it_alone():
 def test_a_fresh_network_says_almost_zero():
     network = MaskedMLP.create(10, 2, key=jax.random.key(0))
     x = 3 * jax.random.normal(jax.random.key(1), (100, 10))
-    assert np.abs(jax.jit(jax.vmap(network))(x)).max() < 0.05
+    assert np.abs(quick.jit(jax.vmap(network))(x)).max() < 0.05
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import quick
+from tests.flows.test_bijections import shaken
 from veilflow._core.errors import PrivacyError
 from veilflow.flows import MLP, AffineMap, Coupling, Elementwise, LogisticMixtureMap, SplineMap
 from veilflow.nn import Shift
@@ -17,21 +19,16 @@ from veilflow.nn.tap import with_tap, zero_tap
 X = jnp.array([0.5, -1.0, 2.0, 0.25, -0.75])
 
 
-def shaken(tree, by: float = 0.5):
-    """`tree` with noise on every trained number."""
-    noise = np.random.default_rng(8)
-    return jax.tree.map(lambda a: a + jnp.asarray(by * noise.normal(size=a.shape), a.dtype), tree)
-
-
 @lru_cache
 def coupling(dim: int, condition_dim: int = 0) -> Coupling:
-    made = Coupling.create(
-        dim, AffineMap(), key=jax.random.key(0), hidden=(8, 8), condition_dim=condition_dim
-    )
-    return shaken(made)
+    with quick.weights():
+        made = Coupling.create(
+            dim, AffineMap(), key=jax.random.key(0), hidden=(8, 8), condition_dim=condition_dim
+        )
+    return shaken(made, 0.5)
 
 
-@eqx.filter_jit
+@quick.jit
 def inverse(bijection, x, condition=None):
     return bijection.inverse_and_log_det(x, condition)
 
@@ -39,7 +36,8 @@ def inverse(bijection, x, condition=None):
 @pytest.mark.parametrize("dim", [2, 3, 5])
 def test_half_of_the_coordinates_pass_and_set_how_the_others_are_mapped(dim: int):
     passing, bijection = dim // 2, coupling(dim)
-    jacobian = jax.jit(jax.jacfwd(lambda x: bijection.inverse_and_log_det(x)[0]))(X[:dim])
+    of_x = quick.jit(jax.jacfwd(lambda x: bijection.inverse_and_log_det(x)[0]))
+    jacobian = np.asarray(of_x(X[:dim]))
     np.testing.assert_array_equal(inverse(bijection, X[:dim])[0][:passing], X[:passing])
     np.testing.assert_array_equal(jacobian[:passing], np.eye(dim)[:passing])
     assert np.all(jacobian[passing:, :passing] != 0)
@@ -74,7 +72,8 @@ def test_sampling_costs_as_many_matrix_products_as_the_density():
     ],
 )
 def test_taps_are_refused_from_base_to_data(make: Callable):
-    bijection = make()
+    with quick.weights():
+        bijection = make()
     is_shift = isinstance(bijection, Elementwise)
     where = (lambda b: b.params) if is_shift else (lambda b: b.network.layers[0])
     layer = where(bijection)
@@ -84,15 +83,15 @@ def test_taps_are_refused_from_base_to_data(make: Callable):
 
 
 def test_the_tap_of_an_elementwise_map_reports_the_gradient_of_its_parameters():
-    bijection = shaken(Elementwise.create(4, LogisticMixtureMap(), key=jax.random.key(0)))
+    bijection = shaken(Elementwise.create(4, LogisticMixtureMap(), key=jax.random.key(0)), 0.5)
 
     def loss(params: Shift) -> jax.Array:
         z, log_det = Elementwise(params, LogisticMixtureMap()).inverse_and_private_log_det(X[:4])
         return jnp.sum(jnp.square(z)) - log_det
 
     layer = bijection.params
-    tap = jax.jit(jax.grad(lambda tap: loss(with_tap(layer, tap))))(zero_tap(layer))
-    gradient = jax.jit(jax.grad(loss))(layer).shift
+    tap = quick.jit(jax.grad(lambda tap: loss(with_tap(layer, tap))))(zero_tap(layer))
+    gradient = quick.jit(jax.grad(loss))(layer).shift
     np.testing.assert_allclose(tap.d, gradient, rtol=1e-5)
     assert np.all(gradient != 0)
     assert tap.a.size == 0  # nothing else is needed, and nothing else is reported
@@ -128,11 +127,11 @@ def test_a_network_sees_all_inputs_and_starts_almost_at_zero(hidden: tuple, acti
         3, 4, key=jax.random.key(3), hidden=hidden, activation=activation, condition_dim=2
     )
     assert (network.in_size, network.out_size) == (3, 4)
-    out = network(X[:3], X[3:])
+    out = quick.jit(network)(X[:3], X[3:])
     assert out.shape == (4,)
     assert np.abs(out).max() < 0.05
-    jacobians = jax.jit(jax.jacfwd(network, argnums=(0, 1)))(X[:3], X[3:])
-    assert all(np.all(np.any(jacobian != 0, axis=0)) for jacobian in jacobians)
+    jacobians = quick.jit(jax.jacfwd(network, argnums=(0, 1)))(X[:3], X[3:])
+    assert all(np.all(np.any(np.asarray(by) != 0, axis=0)) for by in jacobians)
 
 
 def network(in_size: int = 1, out_size: int = 2, **options) -> MLP:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import quick
 from tests.flows.test_bijections import shaken
 from veilflow.flows import Continuous, Listed, UniformDequantizer, Variables, VariationalDequantizer
 from veilflow.flows.variables import BELOW_ONE
@@ -23,7 +24,7 @@ def variational(shake: float = 0.5, **options) -> VariationalDequantizer:
 
 def draws(dequantizer, number: int) -> tuple[np.ndarray, np.ndarray]:
     keys = jax.random.split(jax.random.key(9), number)
-    draw = jax.jit(jax.vmap(lambda key: dequantizer.noise_and_log_prob(CODES, key)))
+    draw = quick.jit(jax.vmap(lambda key: dequantizer.noise_and_log_prob(CODES, key)))
     return jax.tree.map(np.asarray, draw(keys))
 
 
@@ -32,7 +33,7 @@ def test_the_log_determinant_of_variational_noise_is_that_of_autodiff(spread: fl
     dequantizer = variational(spread=spread)
     normal = jnp.asarray(np.random.default_rng(1).normal(size=(4, 3)), jnp.float32)
 
-    @jax.jit
+    @quick.jit
     @jax.vmap
     def both(normal):
         jacobian = jax.jacfwd(lambda n: dequantizer.noise_and_log_det(CODES, n)[0])(normal)
@@ -57,7 +58,7 @@ def test_variational_noise_has_the_density_it_says():
 
 def test_variational_noise_depends_on_the_codes_and_on_itself():
     dequantizer, normal = variational(), jnp.array([0.3, -0.2, 0.5])
-    moved = jax.jit(lambda codes, n: dequantizer.noise_and_log_det(codes, n)[0])
+    moved = quick.jit(lambda codes, n: dequantizer.noise_and_log_det(codes, n)[0])
     here = moved(CODES, normal)
     assert np.all(here[1:] != moved(CODES.at[0].set(0), normal)[1:])
     assert np.all(here[1:] != moved(CODES, normal.at[0].set(1.0))[1:])

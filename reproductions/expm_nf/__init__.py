@@ -1,0 +1,1 @@
+"""ExpM+NF: training by the exponential mechanism, with and without the assumption."""
