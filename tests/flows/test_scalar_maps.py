@@ -60,7 +60,11 @@ def seen(name: str, spread: float, dtype=np.float32) -> tuple:
     x = np.concatenate([SPECIAL, random.normal(size=40), 3 * random.normal(size=47)])
     params = spread * random.normal(size=(MAPS[name].num_params, x.size))
     with jax.enable_x64(dtype == np.float64):
-        return x.astype(dtype), params.astype(dtype), *compiled(name, dtype)(*map(dtype, (params, x)))
+        return (
+            x.astype(dtype),
+            params.astype(dtype),
+            *compiled(name, dtype)(*map(dtype, (params, x))),
+        )
 
 
 @every
