@@ -31,13 +31,14 @@ SIZES = {"quarter": 0.25, "half": 0.5, "double": 2.0}
 """Widths of all hidden layers, in those of the default."""
 
 METHODS: dict[str, Mapping[str, Any]] = {
-    "partitioned": {"partition": True},
-    "conditional": {"partition": False},
-    "published": {"partition": True, **PUBLISHED},
-    **{f"partitioned-{size}": {"partition": True} for size in SIZES},
+    "flows": {"partition": "flows"},
+    "models": {"partition": "models"},
+    "conditional": {"partition": "none"},
+    "published": {"partition": "models", **PUBLISHED},
+    **{f"flows-{size}": {"partition": "flows"} for size in SIZES},
 }
-"""By name: a model for each class; one that is told the class; the authors' settings made sound; and
-the first of these with narrower or wider networks."""
+"""By name: a flow for each class over one autoencoder; a whole model for each class; one that is told
+the class; the authors' settings made sound; and the first of these with narrower or wider networks."""
 
 
 def build(
@@ -58,7 +59,7 @@ def build(
     budget = vf.Budget(epsilon=epsilon, delta=delta)
     common = {"spec": spec, "budget": budget, "num_records": num_records, "seed": seed}
     estimator = vf.ImageFlow(**common, **METHODS[method])
-    size = method.removeprefix("partitioned-")
+    size = method.removeprefix("flows-")
     return estimator if size not in SIZES else _widened(estimator, SIZES[size])
 
 

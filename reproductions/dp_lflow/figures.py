@@ -55,7 +55,7 @@ def _enlarged(images: np.ndarray) -> np.ndarray:
 def _samples(number: int, epsilon: float, data: str) -> Figure:
     return _grid(
         f"figure-{number}-{data}",
-        Task(data=data, method="partitioned", epsilon=epsilon, split=1),
+        Task(data=data, method="flows", epsilon=epsilon, split=1),
         caption=f"Figure {number}, {FACTS[data].title}: samples at ({epsilon:g}, 1e-5), a column for "
         "each class, on the left as they were drawn, on the right with post-processing. Neither "
         "samples of the paper's peers nor images of the data are shown.",
@@ -74,7 +74,7 @@ def _told(epsilon: float) -> Figure:
 def _small(epsilon: float) -> Figure:
     return _grid(
         f"small-{epsilon:g}",
-        Task(data="digits", method="partitioned", epsilon=epsilon, split=1),
+        Task(data="digits", method="flows", epsilon=epsilon, split=1),
         caption=f"Small: samples for the digits of scikit-learn at ({epsilon:g}, 1e-5).",
     )
 

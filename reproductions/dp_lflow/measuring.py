@@ -18,7 +18,7 @@ from veilflow.evaluation.images import (
 )
 
 CLASSIFIER_RUNS = 5
-"""The paper takes the mean over so many. Logistic regression has no chance in it: one run."""
+"""The paper takes the mean over so many."""
 NEAR = 10_000
 """At most so many images are compared with test images."""
 
@@ -41,32 +41,24 @@ def measure(
         classifiers: Which of them; all where not given.
     """
     near = compare_images(found.test.pixels, images[:NEAR], features="small", seed=seed)
+    test = found.test
+    scores = compare_image_classifiers(
+        images,
+        labels,
+        test.pixels,
+        test.labels,
+        num_classes=len(test.spec.classes),
+        seed=seed,
+        classifiers=classifiers,
+        runs=CLASSIFIER_RUNS,
+    )
+    percent = {name: [100 * one for one in found] for name, found in scores.by_run.items()}
     return {
         "accuracies": {
-            name: _accuracy(name, images, labels, found, seed=seed) for name in classifiers
+            name: {"mean": statistics.fmean(runs), "runs": runs} for name, runs in percent.items()
         },
         "fidelity": near.to_json(),
     }
-
-
-def _accuracy(
-    name: str, images: np.ndarray, labels: Any, found: Data, *, seed: int
-) -> dict[str, Any]:
-    test, runs = found.test, 1 if name == "LR" else CLASSIFIER_RUNS
-    reached = [
-        100
-        * compare_image_classifiers(
-            images,
-            labels,
-            test.pixels,
-            test.labels,
-            num_classes=len(test.spec.classes),
-            seed=runs * seed + run,
-            classifiers=[name],
-        ).accuracies[name]
-        for run in range(runs)
-    ]
-    return {"mean": statistics.fmean(reached), "runs": reached}
 
 
 def outliers(model: Any, found: Data) -> dict[str, Any]:

@@ -9,7 +9,7 @@ scalable sensitive image generation" (2023).
 
 ```sh
 veilflow reproduce dp-lflow --small                          # digits, two or three minutes, no GPU
-veilflow reproduce dp-lflow --only mnist/10/partitioned      # a look: one fit of MNIST
+veilflow reproduce dp-lflow --only mnist/10/flows      # a look: one fit of MNIST
 veilflow reproduce dp-lflow                                  # everything, on one GPU; resumes
 veilflow reproduce dp-lflow --fid                            # FIDs of finished runs, and nothing else
 veilflow reproduce dp-lflow --check                          # records that miss what they must reach
@@ -18,12 +18,14 @@ veilflow reproduce dp-lflow --check                          # records that miss
 Ours, all by (epsilon, 1e-5), add/remove adjacency for an image with its label, Poisson batches, epsilon
 by privacy loss distributions (PLD), everything declared or paid:
 
-- **ImageFlow** is the library's default: an autoencoder and a flow over its codes for each class,
-  trained together under one bound for both. An image enters the model of its own class only, so all
-  ten cost what one costs. Samples are smoothed and sharpened by the authors' factors, 5 for MNIST and 8
-  for Fashion-MNIST.
+- **ImageFlow** is the library's default: one autoencoder for all classes and a flow over its codes for
+  each, trained together under one bound for both. An image enters the autoencoder and the flow of its
+  own class, so all ten flows cost what one costs, and the autoencoder learns from ten times as many
+  images as that of a class would. Samples are smoothed and sharpened by the authors' factors, 5 for
+  MNIST and 8 for Fashion-MNIST.
 - **Without post-processing**, the same samples as they were drawn.
-- **Without partitioning**, one model whose flow is told the class (`partition=False`).
+- **A whole model for each class** is the paper's partition (`partition="models"`).
+- **Without partitioning**, one model whose flow is told the class (`partition="none"`).
 
 **What the paper's epsilon is.** It claims 10 and 1 for 300 steps at a sampling rate of 0.1 with noise
 multipliers 1.25 and 4.5. Both networks are clipped and noised apart, each to the full bound, so what

@@ -17,7 +17,7 @@ DELTA = 1e-5
 """The paper's."""
 REAL = "real"
 """In the place of a method: the training images themselves."""
-KEPT = ("partitioned", "conditional")
+KEPT = ("flows", "models", "conditional")
 """Methods whose samples are kept for the FID, which another machine may measure later."""
 KEPT_IMAGES = 10_000
 SHOWN = 100

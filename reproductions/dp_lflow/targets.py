@@ -26,7 +26,7 @@ def _rows(epsilon: float) -> tuple[Row, Row]:
         printed(PAPER, _QUALITY, text, epsilon=epsilon),
         Row(
             name=OURS,
-            method="partitioned",
+            method="flows",
             part=SHARPENED,
             epsilon=epsilon,
             paper=numbers(_QUALITY, text),
@@ -51,7 +51,7 @@ TIME = Block(
     rows=tuple(
         Row(
             name=OURS,
-            method="partitioned",
+            method="flows",
             epsilon=epsilon,
             must=numbers(_TIMES, "45 - - - - -"),
         )
@@ -70,12 +70,12 @@ SMALL = Block(
         Row(name="real images", method=REAL, part=RAW, epsilon=math.inf),
         Row(
             name=OURS,
-            method="partitioned",
+            method="flows",
             part=RAW,
             epsilon=10.0,
             must=numbers(_SMALL, "- - - - - 120"),
         ),
-        Row(name=OURS, method="partitioned", part=RAW, epsilon=1.0),
+        Row(name=OURS, method="flows", part=RAW, epsilon=1.0),
         Row(name="without partitioning", method="conditional", part=RAW, epsilon=10.0),
     ),
     words="`veilflow reproduce dp-lflow --small` runs this table alone, on a processor and without "

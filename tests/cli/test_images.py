@@ -70,7 +70,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, model, da
     monkeypatch.setattr(vf.ImageFlow, "fit", fake)
     found = in_json(
         *FIT,
-        *("--labels", "l.npy", "--num-records", 12, "--conditional", "--reconstruction", "mse"),
+        *("--labels", "l.npy", "--num-records", 12, "--partition", "none", "--reconstruction", "mse"),
         *("--temperature", 3, "--steps", 7, "--sampling-rate", 0.2, "--clip-norms", "0.1, 0.2"),
         *("--learning-rates", "0.01,0.02", "--weight-decay", 0.1, "--seed", 3),
         *("--invalid", "skip", "--checkpoint", "run.ckpt", "--out", "m.veil"),
@@ -86,7 +86,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, model, da
     }
     given = {
         "num_records": 12,
-        "partition": False,
+        "partition": "none",
         "reconstruction": "mse",
         "temperature": 3.0,
         "steps": 7,
@@ -112,7 +112,7 @@ def test_a_folder_of_images_becomes_a_model(fitted):
     assert printed["guarantee"] == model.guarantee.to_json()
     assert model.guarantee.epsilon <= 4
     assert model.spec == SPEC
-    assert model.settings["recipe"]["partition"] is True
+    assert model.settings["recipe"]["partition"] == "flows"
 
 
 def test_a_dry_run_opens_no_image_and_leaves_no_file(in_json, veilflow, data, tmp_path):

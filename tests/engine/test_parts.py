@@ -237,3 +237,89 @@ def test_rates_need_a_group_for_every_trained_array():
         engine.ScaledOptimizer.of(model, lambda m: (m.dense, m.masked), (0.1, 0.1))
     with pytest.raises(ValueError, match="as many rates"):
         engine.ScaledOptimizer.of(model, lambda m: (m,), (0.1, 0.1))
+
+
+def shared(model):
+    """What all parts have in common: a dense layer and a loose parameter."""
+    return model.dense, model.loose
+
+
+def with_common():
+    """The model of each part, but for what all have in common."""
+    one, many = hostile.make_model(), stacked()
+    return eqx.tree_at(shared, many, shared(one))
+
+
+COMMON_MODELS = with_common()
+COMMON_TRAINABLE, COMMON_FIXED = trainable_part(COMMON_MODELS)
+IN_COMMON = eqx.tree_at(
+    shared,
+    jax.tree.map(lambda _: False, COMMON_MODELS),
+    jax.tree.map(lambda _: True, shared(COMMON_MODELS)),
+)
+COMMON_STEP = PartsStep(
+    make_plan(),
+    hostile.loss_fn,
+    None,
+    COMMON_FIXED,
+    4,
+    num_parts=PARTS,
+    at_once=PARTS,
+    in_common=IN_COMMON,
+)
+
+
+@jax.jit
+def common_total(rows, part, drawn):
+    key = jax.random.key(5)
+    return COMMON_STEP.clipped_sum(COMMON_TRAINABLE, (), (rows, part), drawn, key).total
+
+
+@hypothesis.given(rows=hostile.rows, part=labels, place=st.integers(0, 5))
+@hypothesis.settings(max_examples=60, deadline=None)
+def test_a_hostile_record_moves_its_part_and_what_is_common_by_one_clip_together(rows, part, place):
+    with_it = np.ones(6, bool)
+    without = with_it.copy()
+    without[place] = False
+    one, other = common_total(rows, part, with_it), common_total(rows, part, without)
+    assert hostile.norm(hostile.subtract(one, other)) <= CLIP * (1 + 1e-5)
+    own = [eqx.filter(total, IN_COMMON, inverse=True) for total in (one, other)]
+    for x, y in zip(*map(jax.tree.leaves, own), strict=True):
+        others = np.arange(PARTS) != part[place]
+        np.testing.assert_array_equal(np.asarray(x)[others], np.asarray(y)[others])
+
+
+def test_what_is_common_is_the_sum_over_all_parts():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(6, hostile.DIM)).astype(np.float32)
+    part = np.array([0, 1, 2, 1, 0, 2], np.int32)
+    together = shared(common_total(rows, part, np.ones(6, bool)))
+    alone = [shared(common_total(rows, part, part == index)) for index in range(PARTS)]
+    summed = jax.tree.map(lambda *parts: sum(parts), *alone)
+    for x, y in zip(jax.tree.leaves(together), jax.tree.leaves(summed), strict=True):
+        assert x.shape == y.shape
+        np.testing.assert_allclose(x, y, rtol=2e-5, atol=2e-6)
+
+
+def test_training_moves_what_is_common_by_the_mean_over_all_records():
+    """Without noise and with one step of descent, both kinds of arrays take the step of a mean."""
+    plan = make_plan(noise_multiplier=0.0, private=False, steps=1)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(12, hostile.DIM)).astype(np.float32)
+    part = (np.arange(12) % PARTS).astype(np.int32)
+    released = engine.train_parts(
+        plan,
+        hostile.loss_fn,
+        COMMON_MODELS,
+        Sensitive((rows, part)),
+        num_parts=PARTS,
+        secret=Secret.from_seed(0),
+        common=shared,
+    )
+    total = common_total(jnp.asarray(rows), jnp.asarray(part), np.ones(12, bool))
+    moved = jax.tree.map(
+        lambda x, y: np.asarray(x - y), trainable_part(released.value)[0], COMMON_TRAINABLE
+    )
+    for place, number in ((shared, 12), (lambda m: eqx.filter(m, IN_COMMON, inverse=True), 4)):
+        for x, y in zip(*map(jax.tree.leaves, (place(moved), place(total))), strict=True):
+            np.testing.assert_allclose(x, -0.1 * np.asarray(y) / number, rtol=2e-4, atol=2e-6)

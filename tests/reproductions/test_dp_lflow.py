@@ -25,7 +25,7 @@ from tests.reproductions import lflow_stand_in as stand_in
 from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
 
-MNIST = {"only": ["mnist/10/partitioned"], "splits": 2}
+MNIST = {"only": ["mnist/10/flows"], "splits": 2}
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_runs_are_made_once_and_seeds_are_the_splits(tmp_path, calls):
     quietly(tmp_path, **{**MNIST, "splits": 1})
     _, lines = quietly(tmp_path, **MNIST)
     quietly(tmp_path, **MNIST)
-    assert calls == [("partitioned", 10.0, 1), ("partitioned", 10.0, 2)]
+    assert calls == [("flows", 10.0, 1), ("flows", 10.0, 2)]
     assert any("seed 2: raw: LR 87.0 %, MLP 87.0 %, CNN 87.0 %; sharpened:" in x for x in lines)
 
 
@@ -135,14 +135,14 @@ def test_rows_of_one_run_tell_its_parts_apart(tmp_path, calls, monkeypatch):
         return {"accuracies": {name: {"mean": bright} for name in classifiers}, "fidelity": {}}
 
     monkeypatch.setattr(runs.measuring, "measure", measure)
-    outcome, _ = quietly(tmp_path, only=["mnist/10/partitioned"])
+    outcome, _ = quietly(tmp_path, only=["mnist/10/flows"])
     sharp, raw = (one(outcome, "1", "CNN %", row) for row in (paper.OURS, paper.OURS_RAW))
     assert sharp.ours != raw.ours
     assert (sharp.paper, raw.paper) == (95.3, 94.8)
 
 
 def test_each_class_has_its_area_and_the_mean_is_theirs(tmp_path, calls):
-    outcome, _ = quietly(tmp_path, only=["mnist/10/partitioned"])
+    outcome, _ = quietly(tmp_path, only=["mnist/10/flows"])
     areas = np.array([one(outcome, "3", f"class {place}").ours for place in range(10)], np.float64)
     assert one(outcome, "3", "OOD AUROC").ours == pytest.approx(areas.mean())
     assert areas.mean() > 0.9  # classes of the stand-in differ in brightness
@@ -151,8 +151,8 @@ def test_each_class_has_its_area_and_the_mean_is_theirs(tmp_path, calls):
 @pytest.mark.parametrize(
     ("only", "table", "column", "must"),
     [
-        ("mnist/10/partitioned", "time", "MNIST, 10", {"NVIDIA H200": 45, "a processor": None}),
-        ("digits/10/partitioned", "small", "digits, 10", {"NVIDIA H200": None, "a processor": 120}),
+        ("mnist/10/flows", "time", "MNIST, 10", {"NVIDIA H200": 45, "a processor": None}),
+        ("digits/10/flows", "small", "digits, 10", {"NVIDIA H200": None, "a processor": 120}),
     ],
 )
 def test_a_bound_on_time_is_for_one_kind_of_machine(only, table, column, must, tmp_path, calls):
@@ -182,7 +182,7 @@ def test_a_run_that_fails_is_told_and_does_not_end_the_others(tmp_path, calls, m
         return perform(task)
 
     monkeypatch.setattr(runs, "perform", failing)
-    both = ["mnist/10/conditional", "mnist/10/partitioned"]
+    both = ["mnist/10/conditional", "mnist/10/flows"]
     outcome, _ = quietly(tmp_path, only=both)
     assert outcome.failures == [
         "mnist, conditional, epsilon 10, seed 1: AttributeError: no condition"
@@ -193,7 +193,7 @@ def test_a_run_that_fails_is_told_and_does_not_end_the_others(tmp_path, calls, m
 def test_what_real_images_reach_is_not_measured_again_when_a_model_changes(
     tmp_path, calls, monkeypatch
 ):
-    both = {"only": ["mnist/10/partitioned", "mnist/inf/real"]}
+    both = {"only": ["mnist/10/flows", "mnist/inf/real"]}
     quietly(tmp_path, **both)
     monkeypatch.setattr(system, "_code", lambda kind: "new" if kind == "model" else kind)
     _, lines = quietly(tmp_path, **both)
@@ -205,10 +205,10 @@ def test_what_real_images_reach_is_not_measured_again_when_a_model_changes(
 
 
 def test_no_image_of_the_data_is_kept(tmp_path, calls):
-    quietly(tmp_path, only=["mnist/10/partitioned", "mnist/inf/real"])
+    quietly(tmp_path, only=["mnist/10/flows", "mnist/inf/real"])
     real = {image.tobytes() for part in stand_in.load("mnist") for image in part.pixels}
     files = list((tmp_path / "runs").glob("*.npz"))
-    assert [file.name.split("-")[1] for file in files] == ["partitioned"]
+    assert [file.name.split("-")[1] for file in files] == ["flows"]
     with np.load(files[0]) as arrays:
         assert {name: len(arrays[name]) for name in arrays.files} == {
             "samples": stand_in.KEPT,
@@ -278,7 +278,7 @@ def test_what_there_is_not_is_refused_before_any_run(settings, message, tmp_path
 def test_a_table_of_the_paper_asks_for_its_own_runs_only(tmp_path, calls):
     quietly(tmp_path, table=[4])
     assert sorted(calls) == [
-        (method, epsilon, 1) for method in ("conditional", "partitioned") for epsilon in (1.0, 10.0)
+        (method, epsilon, 1) for method in ("conditional", "flows") for epsilon in (1.0, 10.0)
     ]
     assert not (tmp_path / "figures").exists()
 
@@ -303,9 +303,7 @@ def test_the_paper_stands_at_its_true_epsilon_beside_ours(tmp_path, calls, monke
     monkeypatch.setattr(
         figures.drawing, "draw_curves", lambda path, lines, **look: drawn.update(lines)
     )
-    budgets = [
-        f"{name}/{e:g}/partitioned" for name in ("mnist", "fashion") for e in ablations.EPSILONS
-    ]
+    budgets = [f"{name}/{e:g}/flows" for name in ("mnist", "fashion") for e in ablations.EPSILONS]
     quietly(tmp_path, figure=True, only=budgets)
     paper_line = drawn["MNIST, paper, at its true epsilon"]
     assert dict(zip(paper_line.x, paper_line.y, strict=True)) == {2.3: 88.9, 15.7: 95.3}

@@ -12,8 +12,8 @@ from reproductions.dp_lflow.runs import REAL, Task
 from tests.reproductions import lflow_stand_in as stand_in
 from veilflow.evaluation.images import frechet_distance
 
-ONE = {"only": ["mnist/10/partitioned"]}
-WITH_REAL = {"only": ["mnist/10/partitioned", "mnist/inf/real"]}
+ONE = {"only": ["mnist/10/flows"]}
+WITH_REAL = {"only": ["mnist/10/flows", "mnist/inf/real"]}
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_later_pass_adds_the_distances_and_fits_nothing(tmp_path, calls, monke
 def test_the_distance_is_that_of_the_kept_samples(tmp_path, calls, monkeypatch):
     stand_in.install_inception(monkeypatch)
     outcome, _ = quietly(tmp_path, **ONE)
-    (path,) = (tmp_path / "runs").glob("mnist-partitioned-10-1-??????????.npz")
+    (path,) = (tmp_path / "runs").glob("mnist-flows-10-1-??????????.npz")
     with np.load(path) as arrays:
         samples = fid.inception_features(arrays["samples"])
     real = fid.inception_features(stand_in.load("mnist").test.pixels).astype(np.float32)
@@ -102,7 +102,7 @@ def test_a_distance_stands_as_long_as_the_samples_do(noise, measured, tmp_path, 
 
 def test_only_runs_whose_distance_a_table_shows_are_passed_over_again(tmp_path, calls, monkeypatch):
     seen = stand_in.install_inception(monkeypatch)
-    others = ["mnist/3/partitioned", "mnist/10/published", "digits/10/partitioned"]
+    others = ["mnist/3/flows", "mnist/10/published", "digits/10/flows"]
     outcome, _ = quietly(tmp_path, only=others)
     assert len(calls) == 3
     assert seen == []
@@ -113,7 +113,7 @@ def test_sets_are_passed_one_after_the_other_test_images_first(tmp_path, calls, 
     stand_in.install_inception(monkeypatch, possible=False)
     quietly(tmp_path, table=[2])
     chosen = [
-        Task(data=name, method="partitioned", epsilon=1.0, split=1)
+        Task(data=name, method="flows", epsilon=1.0, split=1)
         for name in ("fashion", "mnist", "fashion")
     ]
 
@@ -128,7 +128,7 @@ def test_sets_are_passed_one_after_the_other_test_images_first(tmp_path, calls, 
 
 def test_without_its_samples_a_distance_is_a_failure_that_is_told():
     task = fid.Fid(
-        of=Task(data="mnist", method="partitioned", epsilon=10.0, split=1),
+        of=Task(data="mnist", method="flows", epsilon=10.0, split=1),
         part="raw",
         samples="abc",
     )

@@ -27,21 +27,21 @@ def recipe(method, spec=data.FACTS["mnist"].spec):
 
 
 def test_methods_differ_from_the_defaults_in_what_their_names_say():
-    usual = recipe("partitioned")
+    usual = recipe("flows")
     assert (
         usual
         == vf.ImageFlow(
             spec=data.FACTS["mnist"].spec, budget=vf.Budget(epsilon=10.0, delta=1e-5)
         ).recipe()
     )
-    assert usual.partition
-    assert recipe("conditional") == replace(usual, partition=False)
+    assert usual.partition == "flows"
+    assert recipe("conditional") == replace(usual, partition="none")
     for name, factor in estimators.SIZES.items():
-        other = recipe(f"partitioned-{name}")
+        other = recipe(f"flows-{name}")
         assert other.architecture.channels[-1] == factor * usual.architecture.channels[-1]
         assert other.architecture.hidden[0] == factor * usual.architecture.hidden[0]
         assert replace(other, architecture=usual.architecture) == usual
-    with pytest.raises(ValueError, match="the methods are partitioned"):
+    with pytest.raises(ValueError, match="the methods are flows"):
         estimators.build("partition", data.FACTS["mnist"].spec, **COMMON)
 
 
@@ -55,7 +55,7 @@ def test_the_published_settings_bound_both_gradients_together():
     assert 2.0 < estimators.megabytes(published.to_json()) < 2.56
 
 
-@pytest.mark.parametrize("method", ["partitioned", "conditional", "published"])
+@pytest.mark.parametrize("method", ["flows", "conditional", "published"])
 @pytest.mark.parametrize("epsilon", [10.0, 1.0])
 def test_a_fit_spends_its_budget_and_no_more(method, epsilon):
     settings = {**COMMON, "epsilon": epsilon}
@@ -95,16 +95,16 @@ def test_samples_are_sharpened_from_their_bytes_in_blocks(monkeypatch):
 def test_classifiers_are_averaged_over_seeds_of_their_own(monkeypatch):
     asked = []
 
-    def compare(*images, num_classes, seed, classifiers):
-        asked.append((*classifiers, seed))
-        (name,) = classifiers
-        return ImageClassifierScores({name: seed / 100}, 1, 1)
+    def compare(*images, num_classes, seed, classifiers, runs):
+        asked.append((*classifiers, seed, runs))
+        by_run = {"LR": (0.5,), "CNN": (0.1, 0.12, 0.14)}
+        return ImageClassifierScores({name: 0.0 for name in by_run}, by_run, 1, 1)
 
     monkeypatch.setattr(measuring, "compare_image_classifiers", compare)
     found = stand_in.load("mnist")
     train = found.train
     result = measuring.measure(train.pixels, train.labels, found, seed=2, classifiers=("LR", "CNN"))
-    assert asked == [("LR", 2), *(("CNN", 10 + run) for run in range(5))]
+    assert asked == [("LR", "CNN", 2, 5)]
     assert result["accuracies"]["CNN"]["mean"] == pytest.approx(12)
     assert result["fidelity"]["measure"] == "Frechet distance (small features)"
     assert result["fidelity"]["distance"] > 0
@@ -119,8 +119,8 @@ def test_a_model_that_knows_brightness_tells_classes_apart():
 def test_a_run_samples_measures_and_tells_what_it_spent(monkeypatch):
     calls = stand_in.take_over(monkeypatch)
     monkeypatch.setattr(runs, "IMAGE_CLASSIFIERS", ("LR",))
-    done = runs.perform(Task(data="digits", method="partitioned", epsilon=10.0, split=1))
-    assert calls == [("partitioned", 10.0, 1)]
+    done = runs.perform(Task(data="digits", method="flows", epsilon=10.0, split=1))
+    assert calls == [("flows", 10.0, 1)]
     assert done.result["guarantee"]["epsilon"] <= 10
     assert done.result["raw"]["accuracies"].keys() == {"LR"}
     assert len(done.result["ood"]["by_class"]) == 10

@@ -17,6 +17,14 @@ class Reconstruction(StrEnum):
     MSE = "mse"
 
 
+class Partition(StrEnum):
+    """What each class may have of its own; a test keeps these words those of the library."""
+
+    FLOWS = "flows"
+    MODELS = "models"
+    NONE = "none"
+
+
 class Invalid(StrEnum):
     """What to do about images that are not as declared."""
 
@@ -40,10 +48,10 @@ def images(
     num_records: Annotated[
         int | None, typer.Option(help="The number of images, if it is public.")
     ] = None,
-    conditional: Annotated[
-        bool,
-        typer.Option("--conditional", help="One model that is told the class, not one for each."),
-    ] = False,
+    partition: Annotated[
+        Partition | None,
+        typer.Option(help="What each class has of its own; none: the flow is told the class."),
+    ] = None,
     reconstruction: Annotated[
         Reconstruction | None, typer.Option(help="What the autoencoder is trained on.")
     ] = None,
@@ -82,7 +90,7 @@ def images(
 
     settings = {
         "num_records": num_records,
-        "partition": False if conditional else None,
+        "partition": None if partition is None else partition.value,
         "reconstruction": None if reconstruction is None else reconstruction.value,
         "temperature": temperature,
         "steps": steps,

@@ -5,9 +5,14 @@ its own. Stacked, they are one model: a record's gradient is zero outside its ow
 stacked sum by no more than one clip allows, and every coordinate of the sum gets its noise. The price
 is that of training one model once. This is parallel composition, for add/remove: a record that changes
 its label leaves one part and enters another, and that is two steps between neighbours.
+
+Parts may have some of their arrays in common, which then learn from all records. The bound is the same:
+a record's gradient has one place in the common arrays and one in those of its part, and is clipped as a
+whole.
 """
 
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -24,7 +29,7 @@ from veilflow.engine.loop import _BLOCK, _BLOCK_SECONDS, Monitor, _keys, _run_bl
 from veilflow.engine.memory import choose_chunk
 from veilflow.engine.observed import LossFn, clipped_total, observe_gradients
 from veilflow.engine.plan import TrainingPlan
-from veilflow.engine.step import Step
+from veilflow.engine.step import State, Step
 from veilflow.nn.frozen import trainable_part
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 
@@ -38,6 +43,8 @@ class PartsStep(Step):
     num_parts: int = eqx.field(static=True, default=1)
     at_once: int = eqx.field(static=True, default=1)
     """Parts that are handled side by side; changes speed and memory only."""
+    in_common: PyTree = eqx.field(static=True, default=False)
+    """Of each array of the model, whether all parts have it in common."""
 
     def clipped_sum(
         self,
@@ -49,11 +56,14 @@ class PartsStep(Step):
     ) -> ClippedSum:
         """The sums of all parts, stacked; every record is in the sum of its own part alone."""
         data, part = records
+        common, own = eqx.partition(trainable, self.in_common)
         arrays, static = eqx.partition(self.fixed, eqx.is_array)
+        common_arrays, own_arrays = eqx.partition(arrays, self.in_common)
 
         def of_part(inputs: tuple[PyTree, PyTree, Int[Array, ""], Key[Array, ""]]) -> PyTree:
-            trainable, arrays, index, key = inputs
-            model = eqx.combine(trainable, arrays, static)
+            own, own_arrays, index, key = inputs
+            trainable = eqx.combine(common, own)
+            model = eqx.combine(trainable, common_arrays, own_arrays, static)
             running = sampling.places(drawn & (part == index))
 
             def add(carry: tuple[Int[Array, ""], PyTree]) -> tuple[Int[Array, ""], PyTree]:
@@ -71,9 +81,17 @@ class PartsStep(Step):
             return jax.lax.while_loop(lambda carry: carry[0] < running[-1], add, nothing)[1]
 
         keys = jax.random.split(key, self.num_parts)
-        inputs = (trainable, arrays, jnp.arange(self.num_parts, dtype=jnp.int32), keys)
-        total = jax.lax.map(of_part, inputs, batch_size=self.at_once)
-        return ClippedSum(total, self.plan.clipping.sensitivity)
+        inputs = (own, own_arrays, jnp.arange(self.num_parts, dtype=jnp.int32), keys)
+        totals = jax.lax.map(of_part, inputs, batch_size=self.at_once)
+        together, apart = eqx.partition(totals, self.in_common)
+        together = jax.tree.map(lambda x: jnp.sum(x, axis=0), together)
+        return ClippedSum(eqx.combine(together, apart), self.plan.clipping.sensitivity)
+
+    def _move(self, state: State, released: Released[PyTree]) -> State:
+        """As for one model; what all parts have in common is a sum over the records of all."""
+        together, apart = eqx.partition(released.value, self.in_common)
+        together = jax.tree.map(lambda x: x / self.num_parts, together)
+        return super()._move(state, Released(eqx.combine(together, apart), released.event))
 
 
 def train_parts(
@@ -84,6 +102,7 @@ def train_parts(
     *,
     num_parts: int,
     secret: Secret,
+    common: Callable[[Any], Sequence[PyTree]] | None = None,
     chunk_size: int | None = None,
     at_once: int | None = None,
     checkpoint: Checkpoint | None = None,
@@ -98,11 +117,14 @@ def train_parts(
     Args:
         plan: Every public number of the run, the same for each part. The divisor is that of a part.
         loss_fn: Loss of one record under the model of its part, `loss_fn(model, record, key)`.
-        models: The models of all parts, every array with the part as its first axis.
+        models: The models of all parts, every array with the part as its first axis, but for those
+            in common.
         records: Arrays with the record as first axis, and the part of each record from 0. A part may
             have no record; a record outside all parts is never used.
         num_parts: How many parts there are, a public number.
         secret: Source of all randomness of the run.
+        common: From the models to what all parts have in common: arrays without that axis, which
+            learn from the records of all parts.
         chunk_size: Records of a part handled at once; changes speed and memory only.
         at_once: Parts handled at once, likewise; None takes all.
         checkpoint: Where to leave the state from time to time, and to resume from.
@@ -121,7 +143,12 @@ def train_parts(
         raise ValueError("models for parts have no hardened noise: it is drawn by the host.")
     if jax.tree.leaves(plan.clipping.init()):
         raise ValueError("models for parts need a clipping with a fixed bound.")
-    if {leaf.shape[:1] for leaf in jax.tree.leaves(models) if eqx.is_array(leaf)} != {(num_parts,)}:
+    in_common = jax.tree.map(lambda _: False, models)
+    if common is not None:
+        true = jax.tree.map(lambda _: True, common(models))
+        in_common = eqx.tree_at(common, in_common, true)
+    stacked = eqx.filter(eqx.filter(models, in_common, inverse=True), eqx.is_array)
+    if {leaf.shape[:1] for leaf in jax.tree.leaves(stacked)} != {(num_parts,)}:
         raise ValueError(f"every array of the models must have {num_parts} parts as first axis.")
     trainable, fixed = trainable_part(models)
     data, part = jax.tree.map(jnp.asarray, records.open())
@@ -129,13 +156,15 @@ def train_parts(
     if len(lengths) != 1 or lengths & {(), (0,)} or part.ndim != 1:
         raise ValueError("records must be arrays of one common, positive length.")
     if chunk_size is None:
-        one = eqx.filter_eval_shape(lambda m: jax.tree.map(lambda x: x[0], m), trainable)
-        chunk_size = choose_chunk(one, plan)
+        shared, own = eqx.partition(trainable, in_common)
+        one = eqx.filter_eval_shape(lambda m: jax.tree.map(lambda x: x[0], m), own)
+        chunk_size = choose_chunk(eqx.combine(shared, one), plan)
     check.count(chunk_size=chunk_size)
     at_once = num_parts if at_once is None else at_once
     check.count(at_once=at_once)
 
-    step = PartsStep(plan, loss_fn, None, fixed, chunk_size, num_parts=num_parts, at_once=at_once)
+    parts = {"num_parts": num_parts, "at_once": at_once, "in_common": in_common}
+    step = PartsStep(plan, loss_fn, None, fixed, chunk_size, **parts)
     # a copy, because the first block takes its buffers over and the caller keeps its models
     state = step.init(jax.tree.map(jnp.array, trainable))
     done = 0

@@ -13,7 +13,7 @@ from veilflow.evaluation import compare_image_classifiers
 from veilflow.evaluation.images import networks, training
 from veilflow.evaluation.images._pixels import pixels
 from veilflow.evaluation.images.networks import CNN, MLP
-from veilflow.evaluation.images.training import Recipe, accuracy
+from veilflow.evaluation.images.training import Recipe, accuracies
 
 
 def compare(train, test, num_classes=2, seed=0, **options):
@@ -136,9 +136,9 @@ def test_the_last_test_batch_counts_its_own_images_only(monkeypatch):
     labels = labels.astype(np.int32)
     monkeypatch.setattr(training, "_TEST_BATCH_SIZE", 16)
     data = (images, labels)
-    assert accuracy(Recipe(MLP, 0.01, 20), data, data, 2, seed=0) == 1.0
+    assert accuracies(Recipe(MLP, 0.01, 20), data, data, 2, seeds=[0]) == [1.0]
     wrong = (images, 1 - labels)
-    assert accuracy(Recipe(MLP, 0.01, 20), data, wrong, 2, seed=0) == 0.0
+    assert accuracies(Recipe(MLP, 0.01, 20), data, wrong, 2, seeds=[0]) == [0.0]
 
 
 def test_a_class_without_training_images_is_wrong_and_no_error():
@@ -181,3 +181,15 @@ def test_bad_input_says_what_is_allowed(change, message):
     }
     with pytest.raises(ValueError, match=message):
         compare_image_classifiers(**(good | change))
+
+
+def test_runs_have_seeds_of_their_own_and_are_averaged():
+    images, labels = digits()
+    data = (images[:300], labels[:300]), (images[300:500], labels[300:500])
+    found = compare(*data, 10, seed=3, classifiers=["MLP", "LR"], epochs={"MLP": 1}, runs=2)
+    alone = [
+        compare(*data, 10, seed=seed, classifiers=["MLP"], epochs={"MLP": 1}) for seed in (6, 7)
+    ]
+    assert found.by_run["MLP"] == tuple(one.accuracies["MLP"] for one in alone)
+    assert found.accuracies["MLP"] == pytest.approx(np.mean(found.by_run["MLP"]))
+    assert len(found.by_run["LR"]) == 1

@@ -52,7 +52,8 @@ def estimator(**settings: Any) -> vf.ImageFlow:
 
 KINDS: dict[str, dict[str, Any]] = {
     "by class": {},
-    "conditional": {"partition": False},
+    "whole models": {"partition": "models"},
+    "conditional": {"partition": "none"},
     "unlabeled": {"spec": BARE},
 }
 

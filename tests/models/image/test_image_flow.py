@@ -86,7 +86,7 @@ def test_too_small_a_budget_is_refused_before_the_images_are_opened():
 
 def test_a_fit_without_privacy_says_so_and_learns_what_each_class_looks_like():
     made = small.estimator(
-        budget=vf.Budget(epsilon=math.inf, delta=1e-3), steps=150, learning_rates=(0.02, 0.01)
+        budget=vf.Budget(epsilon=math.inf, delta=1e-3), steps=300, learning_rates=(0.01, 0.02)
     )
     with pytest.warns(vf.NotPrivateWarning, match="not private"):
         model = made.fit(small.images(), progress=False)
@@ -244,8 +244,8 @@ WRONG: dict[str, tuple[dict, type[Exception], str]] = {
     "spec": ({"spec": (6, 6)}, TypeError, "spec must be a vf.ImageSpec"),
     "budget": ({"budget": 1.0}, TypeError, "budget must be a Budget"),
     "delta": ({"budget": vf.Budget(1.0, 0.0)}, ValueError, "delta must be positive"),
-    "partition": ({"partition": 1}, TypeError, "partition must be True, False or None"),
-    "no classes": ({"partition": True, "spec": small.BARE}, ValueError, "needs classes"),
+    "partition": ({"partition": "classes"}, ValueError, "partition must be one of"),
+    "no classes": ({"partition": "models", "spec": small.BARE}, ValueError, "needs classes"),
     "architecture": ({"architecture": (4, 8)}, TypeError, "vf.ImageArchitecture"),
     "size": (
         {"architecture": vf.ImageArchitecture(size=(6, 7))},

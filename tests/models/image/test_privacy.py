@@ -30,17 +30,17 @@ def plan_and_model(**settings):
     made = small.estimator(clip_norms=CLIP, **settings)
     recipe = made.recipe()
     prices = pricing.settle_images(recipe, made.budget, count=False)
-    num_classes = 0 if recipe.partition else len(made.spec.classes)
+    num_classes = len(made.spec.classes) if recipe.partition == "none" else 0
     plan = pricing.training_plan(recipe, prices, num_records=40, num_classes=num_classes)
     model = ClassModels.create(
-        small.SIZES, num_classes=num_classes, partition=False, key=jax.random.key(1)
+        small.SIZES, num_classes=num_classes, partition="none", key=jax.random.key(1)
     ).model
     return plan, model, ImageLoss(recipe.reconstruction, recipe.temperature, num_classes)
 
 
 SETTINGS = {
     "unconditional": {"spec": small.BARE},
-    "conditional": {"partition": False, "reconstruction": "mse"},
+    "conditional": {"partition": "none", "reconstruction": "mse"},
 }
 
 

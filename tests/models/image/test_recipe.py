@@ -93,16 +93,16 @@ def test_sizes_that_cannot_be_built_are_refused(wrong, error, message):
 def test_digits_get_the_settings_of_the_paper_with_one_bound_for_both_networks():
     recipe = vf.ImageFlow(spec=DIGITS, budget=BUDGET).recipe()
     assert recipe.architecture == PRESETS["28x28x1"]
-    assert recipe.partition
+    assert recipe.partition == "flows"
     assert recipe.temperature**2 == pytest.approx(1e5)
     assert math.hypot(*recipe.clip_norms) == pytest.approx(0.1)
-    assert (recipe.steps, recipe.sampling_rate) == (300, 0.1)
+    assert (recipe.steps, recipe.sampling_rate) == (1000, 0.1)
     assert recipe.learning_rates == (0.01, 0.005)
 
 
 def test_every_setting_of_the_recipe_can_be_chosen():
     chosen = {
-        "partition": False,
+        "partition": "models",
         "architecture": ImageArchitecture(size=(28, 28), latent=6),
         "reconstruction": "mse",
         "temperature": 10.0,
@@ -122,10 +122,22 @@ def test_every_setting_of_the_recipe_can_be_chosen():
 
 def test_the_recipe_is_plain_json_and_knows_whether_there_are_classes():
     bare = vf.ImageFlow(spec=vf.ImageSpec(height=28, width=28), budget=BUDGET).recipe()
-    assert not bare.partition
+    assert bare.partition == "none"
     assert json.loads(json.dumps(bare.to_json())) == bare.to_json()
 
 
 def test_an_average_is_left_out_on_request():
     recipe = vf.ImageFlow(spec=DIGITS, budget=BUDGET, ema_decay=None).recipe()
     assert recipe.ema_decay is None
+
+
+def test_smaller_images_take_fewer_steps_and_a_smaller_budget_slower_ones():
+    def recipe(side=28, epsilon=10.0):
+        spec = vf.ImageSpec(height=side, width=side, classes=range(10))
+        return vf.ImageFlow(spec=spec, budget=vf.Budget(epsilon=epsilon, delta=1e-5)).recipe()
+
+    assert (recipe(16).steps, recipe(17).steps) == (300, 1000)
+    rates = [recipe(epsilon=epsilon).learning_rates for epsilon in (0.1, 1.0, 5.0, 10.0, 20.0)]
+    assert rates[0] == (0.005, 0.0025)
+    assert [r[0] for r in rates] == sorted(r[0] for r in rates)
+    assert rates[3] == rates[4] == (0.01, 0.005)

@@ -3,6 +3,7 @@
 The accuracies are as private as the real test images: no ledger pays for them.
 """
 
+import statistics
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,12 +29,14 @@ class ImageClassifierScores:
     """Accuracies on real images of classifiers trained on synthetic ones. As private as the former.
 
     Attributes:
-        accuracies: By classifier, each in [0, 1].
+        accuracies: By classifier, the mean over its runs, in [0, 1].
+        by_run: By classifier, the accuracy of each run.
         num_train: How many images they were trained on.
         num_test: How many images they were tested on.
     """
 
     accuracies: dict[str, float]
+    by_run: dict[str, tuple[float, ...]]
     num_train: int
     num_test: int
 
@@ -41,6 +44,7 @@ class ImageClassifierScores:
         """Plain JSON values."""
         return {
             "accuracies": dict(self.accuracies),
+            "by_run": {name: list(found) for name, found in self.by_run.items()},
             "num_train": self.num_train,
             "num_test": self.num_test,
         }
@@ -56,6 +60,7 @@ def compare_image_classifiers(
     *,
     classifiers: Sequence[str] = (),
     epochs: Mapping[str, int] | None = None,
+    runs: int = 1,
 ) -> ImageClassifierScores:
     """Train classifiers on (synthetic) images and test them on real ones. As private as the latter.
 
@@ -78,6 +83,8 @@ def compare_image_classifiers(
         seed: Of the networks' first weights, the order of images and dropout.
         classifiers: Which of `IMAGE_CLASSIFIERS`; all where not given.
         epochs: Other numbers of epochs than `IMAGE_EPOCHS`, by network.
+        runs: How often each network is trained, with seeds of its own. There is no chance in logistic
+            regression: it runs once.
 
     Raises:
         ValueError: Images of two sizes or outside the range, labels outside the classes, or training
@@ -92,20 +99,22 @@ def compare_image_classifiers(
     passes = {**IMAGE_EPOCHS, **(epochs or {})}
     check.count(num_classes=num_classes, at_least=2)
     check.count(seed=seed, at_least=0)
+    check.count(runs=runs)
     train, test = pixels(train_images=train_images, test_images=test_images)
     labels = class_labels(num_classes, len(train), train_labels=train_labels)
     truth = class_labels(num_classes, len(test), test_labels=test_labels)
     if (labels == labels[0]).all():
         raise ValueError("train_labels must hold at least two classes: nothing can be learned.")
-    accuracies = {}
+    seeds = [runs * seed + run for run in range(runs)]
+    by_run: dict[str, tuple[float, ...]] = {}
     for name in names:
         if name == "LR":
-            accuracies[name] = _logistic_regression((train, labels), (test, truth), seed)
+            by_run[name] = (_logistic_regression((train, labels), (test, truth), seed),)
         else:
-            accuracies[name] = _network(
-                name, passes[name], (train, labels), (test, truth), num_classes, seed
-            )
-    return ImageClassifierScores(accuracies, len(train), len(test))
+            data = (train, labels), (test, truth)
+            by_run[name] = tuple(_network(name, passes[name], *data, num_classes, seeds))
+    means = {name: statistics.fmean(found) for name, found in by_run.items()}
+    return ImageClassifierScores(means, by_run, len(train), len(test))
 
 
 def _network(
@@ -114,14 +123,14 @@ def _network(
     train: tuple[Pixels, Labels],
     test: tuple[Pixels, Labels],
     num_classes: int,
-    seed: int,
-) -> float:
+    seeds: Sequence[int],
+) -> list[float]:
     from veilflow.evaluation.images import networks
-    from veilflow.evaluation.images.training import Recipe, accuracy
+    from veilflow.evaluation.images.training import Recipe, accuracies
 
     network = {"MLP": networks.MLP, "CNN": networks.CNN}[name]
     recipe = Recipe(network, _LEARNING_RATES[name], epochs)
-    return accuracy(recipe, train, test, num_classes, seed=seed)
+    return accuracies(recipe, train, test, num_classes, seeds=seeds)
 
 
 def _logistic_regression(

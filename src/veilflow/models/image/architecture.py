@@ -101,10 +101,14 @@ class ImageArchitecture:
         count = self.latent * (deepest + 1) + deepest * (self.latent + 1)
         for before, after in pairwise((self.colors, *self.channels)):
             count += 2 * 9 * before * after + before  # there and back; only the way back has a bias
+        return count + self.num_flow_parameters(condition_dim=condition_dim)
+
+    def num_flow_parameters(self, *, condition_dim: int = 0) -> int:
+        """How many of these are of the flow."""
         seen = self.latent // 2
         outputs = (self.latent - seen) * _NUM_PARAMS[self.scalar_map]
         sizes = (seen + condition_dim, *self.hidden, outputs)
-        return count + self.blocks * sum(b * (a + 1) for a, b in pairwise(sizes))
+        return self.blocks * sum(b * (a + 1) for a, b in pairwise(sizes))
 
     def to_json(self) -> dict[str, Any]:
         """The sizes as plain JSON values."""

@@ -1,24 +1,34 @@
-"""The models of all classes of an image set: one for each, or one that is told the class."""
+"""The models of all classes of an image set.
+
+What classes have of their own is a public choice. With an autoencoder in common and a flow for each
+class, the networks that draw learn from all images; the flows, which need few, from those of a class.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Int, Key, PyTree
 
 from veilflow.flows.bijection import Condition
 from veilflow.models.image.architecture import ImageArchitecture
 from veilflow.models.image.latent_model import LatentModel
+
+PARTITIONS = ("flows", "models", "none")
+"""What each class has of its own: a flow, a whole model, or nothing but what its flow is told."""
 
 
 class ClassModels(eqx.Module):
     """What is trained, and what is released."""
 
     model: LatentModel
-    """If there is one for each class, every array has the class as its first axis."""
+    """What each class has of its own has the class as the first axis of every array."""
     num_classes: int = eqx.field(static=True)
     """0 where images have no labels."""
-    partition: bool = eqx.field(static=True)
-    """Whether there is a model for each class; else the flow is conditioned on the class."""
+    partition: str = eqx.field(static=True)
+    """One of `PARTITIONS`; with "none", the flow is conditioned on the class."""
 
     @classmethod
     def create(
@@ -26,21 +36,40 @@ class ClassModels(eqx.Module):
         architecture: ImageArchitecture,
         *,
         num_classes: int,
-        partition: bool,
+        partition: str,
         key: Key[Array, ""],
     ) -> "ClassModels":
         """Fresh models. Those of all classes start alike: their noise and their images differ."""
         model = LatentModel.create(
-            architecture, key=key, condition_dim=0 if partition else num_classes
+            architecture, key=key, condition_dim=num_classes if partition == "none" else 0
         )
-        if partition:
-            model = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_classes, *x.shape)), model)
+
+        def stack(part: Any) -> Any:
+            return jax.tree.map(lambda x: jnp.broadcast_to(x, (num_classes, *x.shape)), part)
+
+        if partition == "models":
+            model = stack(model)
+        if partition == "flows":
+            model = LatentModel(model.encoder, model.decoder, stack(model.flow))
         return cls(model, num_classes, partition)
+
+    @property
+    def in_common(self) -> Callable[[LatentModel], Sequence[PyTree]] | None:
+        """From the model to what the classes of a partition share, if they share something."""
+        return _autoencoder if self.partition == "flows" else None
 
     def of_class(self, place: Int[Array, ""]) -> tuple[LatentModel, Condition]:
         """The model of the class at this place, and the condition that its flow takes."""
-        if self.partition:
-            return jax.tree.map(lambda x: x[place], self.model), None
+        model = self.model
+        if self.partition == "models":
+            return jax.tree.map(lambda x: x[place], model), None
+        if self.partition == "flows":
+            flow = jax.tree.map(lambda x: x[place], model.flow)
+            return LatentModel(model.encoder, model.decoder, flow), None
         if self.num_classes:
-            return self.model, jax.nn.one_hot(place, self.num_classes)
-        return self.model, None
+            return model, jax.nn.one_hot(place, self.num_classes)
+        return model, None
+
+
+def _autoencoder(model: LatentModel) -> Sequence[PyTree]:
+    return model.encoder, model.decoder

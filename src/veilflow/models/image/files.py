@@ -9,7 +9,7 @@ import numpy as np
 
 from veilflow.images import ImageSpec
 from veilflow.models.image.architecture import ImageArchitecture
-from veilflow.models.image.class_models import ClassModels
+from veilflow.models.image.class_models import PARTITIONS, ClassModels
 
 
 def arrays_of(models: ClassModels) -> dict[str, np.ndarray]:
@@ -27,13 +27,12 @@ def read_models(
     """
     architecture = ImageArchitecture.from_json(recipe["architecture"])
     partition, num_classes = recipe["partition"], len(spec.classes)
-    if not isinstance(partition, bool) or (partition and not num_classes):
-        raise ValueError("partition must be true or false, and true only where there are classes.")
+    if partition not in PARTITIONS or (partition != "none" and not num_classes):
+        raise ValueError('partition must be a known word, and "none" where there are no classes.')
     if (architecture.colors, *architecture.size) != spec.shape:
         raise ValueError("the networks are not for images of the declared size.")
     # before anything is built: a file cannot ask for more work than it has numbers
-    wanted = architecture.num_parameters(condition_dim=0 if partition else num_classes)
-    wanted *= num_classes if partition else 1
+    wanted = _num_numbers(architecture, partition, num_classes)
     if wanted != sum(array.size for array in arrays.values()):
         raise ValueError("there are not as many numbers as the settings ask for.")
     skeleton = eqx.filter_eval_shape(
@@ -54,3 +53,12 @@ def read_models(
         if not np.isfinite(arrays[name]).all():
             raise ValueError("arrays hold numbers that are not finite.")
     return jax.tree.unflatten(treedef, [jnp.asarray(arrays[name]) for name in names])
+
+
+def _num_numbers(architecture: ImageArchitecture, partition: str, num_classes: int) -> int:
+    """How many numbers are released."""
+    if partition == "none":
+        return architecture.num_parameters(condition_dim=num_classes)
+    if partition == "models":
+        return num_classes * architecture.num_parameters()
+    return architecture.num_parameters() + (num_classes - 1) * architecture.num_flow_parameters()

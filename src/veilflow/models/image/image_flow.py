@@ -22,7 +22,8 @@ from veilflow.engine import Checkpoint, TrainingPlan, progress_bar, train, train
 from veilflow.engine.clipping.clipping import check_bound
 from veilflow.images import Images, ImageSpec
 from veilflow.models.image.architecture import ImageArchitecture
-from veilflow.models.image.class_models import ClassModels
+from veilflow.models.image.chunks import images_at_once
+from veilflow.models.image.class_models import PARTITIONS, ClassModels
 from veilflow.models.image.fitted_image import FittedImageFlow
 from veilflow.models.image.loss import RECONSTRUCTIONS, ImageLoss
 from veilflow.models.image.pricing import (
@@ -30,6 +31,7 @@ from veilflow.models.image.pricing import (
     counted,
     resting_on,
     settle_images,
+    shapes_of,
     training_plan,
 )
 from veilflow.models.image.reading import labeled_images
@@ -50,8 +52,8 @@ class ImageFlow:
         adding or removing one image with its label, by the PLD accountant. What the specification
         says, and the number of images if given, count as declared public facts; nothing else is read
         from the images without being paid for. How many images a class has is neither read nor
-        released. A model for each class costs what one model costs, because an image enters that of
-        its own class only; an image whose label is changed enters two.
+        released. A flow for each class costs what one flow costs, because an image enters that of its
+        own class only; an image whose label is changed enters two.
 
     What is left at None or "auto" is set by `models/image/recipe.py`, from public facts alone.
 
@@ -60,8 +62,9 @@ class ImageFlow:
         budget: What the whole fit may spend. An infinite epsilon fits without privacy, for reference.
         num_records: How many images there are, if that may be known. Otherwise a private count is
             paid for with 2 % of epsilon.
-        partition: Whether each class has a model of its own (the default where there are classes),
-            or one model has a flow that is told the class.
+        partition: What each class has of its own: "flows", a flow over the codes of an autoencoder
+            that all classes have in common (the default where there are classes); "models", an
+            autoencoder, too, as published; or "none": one model has a flow that is told the class.
         architecture: Sizes of the networks.
         reconstruction: What the autoencoder is trained on: "bce", the cross-entropy of pixels, or
             "mse", their squared error.
@@ -86,7 +89,7 @@ class ImageFlow:
     spec: ImageSpec
     budget: Budget
     num_records: int | None = None
-    partition: bool | None = None
+    partition: str | None = None
     architecture: ImageArchitecture | None = None
     reconstruction: str = "bce"
     temperature: float | None = None
@@ -105,12 +108,13 @@ class ImageFlow:
                 "read it by vf.ImageSpec.from_file."
             )
         check_budget(self.budget, hardened=False)
-        if self.partition is not None and not isinstance(self.partition, bool):
-            raise TypeError(f"partition must be True, False or None, got {self.partition!r}.")
-        if self.partition and not self.spec.classes:
-            raise ValueError(
-                "partition=True needs classes. Declare them in the spec, or leave it out."
-            )
+        if self.partition is not None:
+            check.one_of(PARTITIONS, partition=self.partition)
+            if self.partition != "none" and not self.spec.classes:
+                raise ValueError(
+                    f"partition={self.partition!r} needs classes. Declare them in the spec, or leave "
+                    "it out."
+                )
         self._check_architecture()
         check.one_of(RECONSTRUCTIONS, reconstruction=self.reconstruction)
         make_whole(self, "num_records", "steps", optional=True)
@@ -322,15 +326,19 @@ class ImageFlow:
             partition=recipe.partition,
             key=secret.key("weights"),
         )
-        loss = ImageLoss(
-            recipe.reconstruction, recipe.temperature, 0 if recipe.partition else num_classes
+        alone = recipe.partition == "none"
+        run["chunk_size"] = images_at_once(
+            shapes_of(recipe, num_classes),
+            recipe.architecture,
+            plan,
+            parts=1 if alone else num_classes,
         )
-        if recipe.partition:
-            released = train_parts(
-                plan, loss, start.model, records, num_parts=num_classes, secret=secret, **run
-            )
-        else:
+        loss = ImageLoss(recipe.reconstruction, recipe.temperature, num_classes if alone else 0)
+        if alone:
             released = train(plan, loss, start.model, records, secret=secret, **run)
+        else:
+            parts = {"num_parts": num_classes, "common": start.in_common}
+            released = train_parts(plan, loss, start.model, records, secret=secret, **parts, **run)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(released.value)):
             warnings.warn(
                 "training diverged: there are parameters that are not finite. Lower learning_rates; "

@@ -1,6 +1,7 @@
 """The whole price of a fit of images, settled before an image is looked at, and the plan it pays for.
 
-A model for each class costs what one model costs: an image moves the gradient of its own class alone.
+Flows or models for each class cost what one model costs: an image moves the gradient of its own class
+alone, beside that of what all classes have in common.
 """
 
 from dataclasses import dataclass
@@ -71,13 +72,8 @@ def training_plan(
             as if all classes had equally many.
         num_classes: 0 where images have no labels.
     """
-    parts = num_classes if recipe.partition else 1
-    condition_dim = 0 if recipe.partition else num_classes
-    shapes = eqx.filter_eval_shape(
-        lambda: LatentModel.create(
-            recipe.architecture, key=jax.random.key(0), condition_dim=condition_dim
-        )
-    )
+    parts = 1 if recipe.partition == "none" else num_classes
+    shapes = shapes_of(recipe, num_classes)
     return TrainingPlan(
         clipping=clipping_of(recipe.clip_norms, shapes),
         noise_multiplier=prices.noise_multiplier,
@@ -89,6 +85,16 @@ def training_plan(
         ),
         ema_decay=recipe.ema_decay,
         private=not isinstance(prices.training, NonPrivate),
+    )
+
+
+def shapes_of(recipe: ImageRecipe, num_classes: int) -> LatentModel:
+    """The shapes of the model of one class."""
+    condition_dim = num_classes if recipe.partition == "none" else 0
+    return eqx.filter_eval_shape(
+        lambda: LatentModel.create(
+            recipe.architecture, key=jax.random.key(0), condition_dim=condition_dim
+        )
     )
 
 
