@@ -21,6 +21,18 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("veilflow")
 
 
+_OPTIMIZED = ("engine", "nn", "privacy", "models/image", "models/expm")
+"""Folders of tests that need programs as users get them: what fusion rounds is what they are about."""
+_HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Elsewhere the compiler takes most of the time, and most of that makes small programs faster."""
+    folder = item.path.relative_to(_HERE).parent.as_posix()
+    jax.config.update("jax_disable_most_optimizations", not folder.startswith(_OPTIMIZED))
+
+
 @pytest.fixture
 def key() -> jax.Array:
     """A typed PRNG key, the same in every run: split it, spend each part once."""

@@ -22,7 +22,9 @@ HOURS = 48
 """How much of a stay the challenge gives."""
 _DAY = 24.0
 _FURTHEST = 4.0
-"""Spreads from the usual value at which a scaled one is cut off: a record's influence is bounded."""
+"""Spreads from the usual value at which a scaled one is cut off: a record's influence is bounded.
+
+It was set after the largest scaled value of all sets had been looked at; the page says so."""
 
 
 class Scale(NamedTuple):
@@ -120,6 +122,13 @@ class Stays(NamedTuple):
     def flat(self) -> Float[np.ndarray, "stays columns"]:
         """Columns in [-1, 1] for a model without time: each hour's last value, descriptors once."""
         series = carried(self.values, self.mask)[:, :, : len(SERIES)]
+        return self._with_descriptors(series)
+
+    def last(self) -> Float[np.ndarray, "stays columns"]:
+        """The same of the last hour alone: one column for each feature."""
+        return self._with_descriptors(carried(self.values, self.mask)[:, -1:, : len(SERIES)])
+
+    def _with_descriptors(self, series: Float[np.ndarray, "stays hours series"]) -> np.ndarray:
         known = self.values[:, 0, len(SERIES) :]
         return np.concatenate([series.reshape(len(series), -1), known], axis=1) / _FURTHEST
 

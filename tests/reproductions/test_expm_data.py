@@ -89,6 +89,13 @@ def test_flat_columns_are_within_one_and_have_descriptors_once():
     assert flat[1, HOURS * len(SERIES) :].tolist() == [0.25, *[0] * 6]
 
 
+def test_last_values_are_the_last_hour_of_the_flat_columns():
+    found = arrays(frame((10, 0, "SaO2", 20.0), (10, 0, "Age", 82.0), (10, 61, "HR", 103.0)))
+    flat, last = found.flat(), found.last()
+    assert last.shape == (3, len(SERIES) + len(DESCRIPTORS) + len(UNITS))
+    np.testing.assert_array_equal(last, flat[:, -last.shape[1] :])
+
+
 values = st.one_of(
     st.floats(), st.sampled_from([np.nan, np.inf, -np.inf, -1.0, 0.0, 1e38, 37.0, 3.0])
 )

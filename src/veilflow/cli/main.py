@@ -4,7 +4,18 @@ from typing import Annotated
 
 import typer
 
-from veilflow.cli import account, demo, fit, fit_images, inspect, reproduce, schema, use
+from veilflow.cli import (
+    account,
+    classify,
+    demo,
+    fit,
+    fit_classifier,
+    fit_images,
+    inspect,
+    reproduce,
+    schema,
+    use,
+)
 
 app = typer.Typer(
     name="veilflow",
@@ -16,10 +27,12 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("schema")(schema.schema)
 fit.app.command("images")(fit_images.images)
+fit.app.command("classifier")(fit_classifier.classifier)
 app.add_typer(fit.app, name="fit")
 app.command("sample")(use.sample)
 app.command("score")(use.score)
 app.command("impute")(use.impute)
+app.command("classify")(classify.classify)
 app.command("account")(account.account)
 app.command("calibrate")(account.calibrate)
 app.command("inspect")(inspect.inspect)

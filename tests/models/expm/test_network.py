@@ -20,7 +20,7 @@ NETWORKS = [
 @pytest.mark.parametrize("network", NETWORKS)
 def test_outputs_are_probabilities(network):
     theta = jax.random.normal(jax.random.key(0), (network.dim,))
-    outputs = network.outputs(theta, jnp.array([0.5, -1.0, 0.1]))
+    outputs = jax.jit(network.outputs)(theta, jnp.array([0.5, -1.0, 0.1]))
     assert outputs.shape == (() if network.num_classes == 2 else (network.num_classes,))
     assert ((outputs >= 0) & (outputs <= 1)).all()
     if network.num_classes > 2:
@@ -51,5 +51,5 @@ def test_an_mlp_without_hidden_layers_is_refused():
 def test_the_slope_of_a_network_is_not_that_of_a_step():
     network = Mlp(num_features=3, hidden=(5,))
     theta = jax.random.normal(jax.random.key(1), (network.dim,))
-    slope = jax.grad(network.outputs)(theta, jnp.array([0.5, -1.0, 0.1]))
+    slope = jax.jit(jax.grad(network.outputs))(theta, jnp.array([0.5, -1.0, 0.1]))
     assert (slope != 0).all()

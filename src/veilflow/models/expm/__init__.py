@@ -1,6 +1,7 @@
 """Training by the exponential mechanism: targets, samplers, classifiers.
 
-`vf.ExpMechClassifier` assembles them. Names are imported when they are first used.
+`vf.ExpMechClassifier` assembles them; `baselines` are other ways to a classifier. Names are imported
+when they are first used.
 """
 
 from importlib import import_module
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from veilflow.models.expm.classifier import ExpMechClassifier as ExpMechClassifier
+    from veilflow.models.expm.diagnostics import diagnose as diagnose
     from veilflow.models.expm.fitted_classifier import (
         FittedExpMechClassifier as FittedExpMechClassifier,
     )
@@ -39,6 +41,7 @@ _HOMES = {
     "RejectionSampler": "rejection",
     "Target": "target",
     "ZoomSampler": "zoom",
+    "diagnose": "diagnostics",
 }
 
 __all__ = [
@@ -56,14 +59,17 @@ __all__ = [
     "RejectionSampler",
     "Target",
     "ZoomSampler",
+    "diagnose",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "baselines":
+        return import_module("veilflow.models.expm.baselines")
     if name not in _HOMES:
         raise AttributeError(f"module 'veilflow.models.expm' has no attribute {name!r}")
     return getattr(import_module(f"veilflow.models.expm.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "baselines"])

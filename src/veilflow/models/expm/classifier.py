@@ -17,10 +17,10 @@ from veilflow._core.keys import Secret
 from veilflow.engine.progress import counting_bar
 from veilflow.models import domain as domains
 from veilflow.models.domain import Domain
+from veilflow.models.expm.choice import check_model, classes_of, network_of
 from veilflow.models.expm.fitted_classifier import FittedExpMechClassifier
 from veilflow.models.expm.inputs import places_of, read_inputs
 from veilflow.models.expm.loss import BoundedLoss
-from veilflow.models.expm.network import Logistic, Mlp, Network
 from veilflow.models.expm.pricing import Prices, resting_on, settle
 from veilflow.models.expm.prior import Prior, check_prior
 from veilflow.models.expm.sampler import CountingSampler, Sampler, sampler_of
@@ -30,8 +30,6 @@ from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import count_records
-
-MODELS = ("logistic", "mlp", "grud")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,14 +92,8 @@ class ExpMechClassifier:
         check_prior(self.prior)
         object.__setattr__(self, "sampler", sampler_of(self.sampler))
         self._domain()
-        object.__setattr__(self, "classes", _classes(self.classes))
-        if isinstance(self.model, str):
-            check.one_of(MODELS, model=self.model)
-        elif not isinstance(self.model, Network) or isinstance(self.model, type):
-            raise TypeError(
-                f"model must be one of {', '.join(map(repr, MODELS))} or a network of vf.expm, got "
-                f"{type(self.model).__name__}."
-            )
+        object.__setattr__(self, "classes", classes_of(self.classes))
+        check_model(self.model)
         object.__setattr__(self, "loss", self._loss())
         make_whole(self, "num_models")
         make_whole(self, "num_records", optional=True)
@@ -171,7 +163,9 @@ class ExpMechClassifier:
         check.count(num_features=num_features)
         assert self.prior is not None
         target = Target(
-            network=self._network(num_features),
+            network=network_of(
+                self.model, num_features=num_features, num_classes=len(self.classes)
+            ),
             loss=self.loss,
             prior=self.prior,
             epsilon=self.budget.epsilon,
@@ -238,28 +232,6 @@ class ExpMechClassifier:
             )
         return self.loss
 
-    def _network(self, num_features: int) -> Network:
-        num_classes = len(self.classes)
-        if self.model == "logistic":
-            return Logistic(num_features=num_features, num_classes=num_classes)
-        if self.model == "mlp":
-            return Mlp(num_features=num_features, num_classes=num_classes)
-        network = self.model
-        if network == "grud":
-            from veilflow.models.expm.grud import GruD
-
-            network = GruD(num_features=num_features)
-        if network.num_classes != num_classes:
-            raise ValueError(
-                f"the network tells {network.num_classes} classes apart and {num_classes} are "
-                "declared."
-            )
-        if network.num_features != num_features:
-            raise ValueError(
-                f"the network is for {network.num_features} features, got {num_features}."
-            )
-        return network
-
 
 def _check_budget(budget: object) -> None:
     if not isinstance(budget, Budget):
@@ -270,20 +242,8 @@ def _check_budget(budget: object) -> None:
     if budget.epsilon == math.inf:
         raise ValueError(
             "epsilon must be finite: the exponential mechanism has no limit that is drawn from. For a "
-            "classifier without privacy use any library that fits one."
+            "classifier without privacy use vf.expm.baselines.NonPrivateClassifier."
         )
-
-
-def _classes(classes: Any) -> tuple[Any, ...]:
-    try:
-        listed = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
-    except TypeError as error:
-        raise TypeError("classes must be a list of the values a label may have.") from error
-    if isinstance(classes, str) or not all(isinstance(c, str | int | float) for c in listed):
-        raise TypeError("classes must be texts or numbers, such as (0, 1) or ('no', 'yes').")
-    if len(listed) < 2 or len(set(listed)) != len(listed):
-        raise ValueError(f"classes must be at least two different values, got {listed!r}.")
-    return listed
 
 
 def _secret_of(secret: Secret, index: int) -> Secret:

@@ -92,7 +92,7 @@ class GruD:
         """The probability of class 1, for one record."""
         values, mask, since = (jnp.asarray(part) for part in record)
         weights = self._unpack(theta)
-        last = _carried(values, mask)
+        last = carried(values, mask)
 
         def hour(
             state: Float[Array, " hidden"], now: tuple[Array, Array, Array]
@@ -144,7 +144,7 @@ class GruD:
         return weights._replace(readout=weights.readout[0])
 
 
-def _carried(
+def carried(
     values: Float[Array, "time features"], mask: Float[Array, "time features"]
 ) -> Float[Array, "time features"]:
     """Each feature's last measured value, 0 before the first. No parameter enters."""

@@ -1,0 +1,80 @@
+"""Files of labeled records: a column of labels beside features, or series with their labels."""
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_CHUNK = 65_536
+_SERIES = ("values", "mask", "since")
+
+
+def is_series(data: Path) -> bool:
+    """Whether a file is an NPZ of series with gaps."""
+    if data.suffix.lower() != ".npz" or not data.is_file() or not zipfile.is_zipfile(data):
+        return False
+    with zipfile.ZipFile(data) as opened:
+        return {f"{name}.npy" for name in _SERIES} <= set(opened.namelist())
+
+
+def read_series(data: Path) -> tuple["np.ndarray", ...]:
+    """Values, mask and time since, each of shape (records, time, features)."""
+    return tuple(_array(data, name) for name in _SERIES)
+
+
+def feature_names(data: Path, label: str) -> list[str]:
+    """The columns of a table but that of labels, in their order."""
+    from veilflow.tabular.frames import open_table
+
+    names = open_table(data, chunk=1).names
+    _check_label(label, names)
+    return [name for name in names if name != label]
+
+
+def read_labels(data: Path, label: str | None) -> "np.ndarray":
+    """The label of each record, as text.
+
+    Raises:
+        ValueError: There is no such column, or a label is missing. Shows none of them.
+    """
+    import numpy as np
+
+    if label is None:
+        found = _array(data, "labels")
+        if found.ndim != 1:
+            raise ValueError(f"labels in {data} must be one number or text for each record.")
+        return np.array([_word(cell) for cell in found.tolist()])
+    from veilflow.tabular.frames import open_table
+
+    table = open_table(data, chunk=_CHUNK)
+    _check_label(label, table.names)
+    place = table.names.index(label)
+    cells = [cell for block in table.blocks for cell in block(place).to_pylist()]
+    if any(cell is None or cell == "" for cell in cells):
+        raise ValueError(f"column {label!r} has missing cells. Every record needs a label.")
+    return np.array([_word(cell) for cell in cells])
+
+
+def _word(cell: Any) -> str:
+    """A label as a person would write it: 1, not 1.0."""
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    return str(cell).strip()
+
+
+def _check_label(label: str, names: tuple[str, ...]) -> None:
+    if label not in names:
+        raise ValueError(f"--label {label!r} is not a column. There are {', '.join(names)}.")
+
+
+def _array(data: Path, name: str) -> "np.ndarray":
+    import numpy as np
+
+    with np.load(data, allow_pickle=False) as found:
+        if name not in found.files:
+            raise ValueError(
+                f"{data} has no array {name!r}. Series need values, mask, since, labels."
+            )
+        return found[name]

@@ -1,0 +1,147 @@
+"""`fit classifier` and `classify`: labels in, predictions out, and CONDITIONAL where it is due."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+import veilflow as vf
+from veilflow.cli import fit_classifier
+from veilflow.models.expm.choice import MODELS
+from veilflow.models.expm.flow_sampler import FlowSampler
+from veilflow.models.expm.hmc import HmcSampler
+from veilflow.models.expm.loss import LOSSES
+from veilflow.models.expm.sampler import SAMPLERS, sampler_of
+
+FIT = ("fit", "classifier", "data.csv", "--label", "answer", "--classes", "no, yes")
+SPEND = ("--epsilon", 50, "--prior-scale", 3, "--low", -1, "--high", 1, "--num-records", 200)
+NEW = (*FIT, *SPEND, "--out", "m.veil")
+TINY = {
+    "flow": FlowSampler(flow="planar", blocks=1, steps=2, samples=4),
+    "hmc": HmcSampler(warmup=4, steps=2, leapfrogs=1),
+}
+
+
+@pytest.fixture
+def answers(veilflow, tmp_path):
+    """A file of two features and a label; returns its rows."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (200, 2))
+    words = np.where(rows[:, 0] > 0, "yes", "no")
+    table = pa.table({"a": rows[:, 0], "answer": words, "b": rows[:, 1]})
+    csv.write_csv(table, tmp_path / "data.csv")
+    return rows
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Few candidates and steps, so that a fit takes no time."""
+    monkeypatch.setattr(
+        "veilflow.models.expm.classifier.sampler_of",
+        lambda name: TINY.get(name) or vf.expm.ZoomSampler(num_candidates=256, rounds=4),
+    )
+
+
+def refused(done, message, code=2):
+    assert done.exit_code == code, done.stderr
+    assert done.stdout == ""
+    assert re.search(message, done.stderr), done.stderr
+
+
+def test_words_are_those_of_the_library():
+    assert tuple(fit_classifier.Sampler) == SAMPLERS
+    assert tuple(fit_classifier.Model) == MODELS
+    assert tuple(fit_classifier.Loss) == LOSSES
+    assert all(sampler_of(name).name == name for name in SAMPLERS)
+
+
+@pytest.mark.parametrize("command", ["fit classifier", "classify"])
+def test_both_commands_explain_themselves_and_take_json(command, veilflow):
+    done = veilflow(*command.split(), "--help")
+    assert done.exit_code == 0
+    assert "--json" in done.stdout
+
+
+def test_a_classifier_is_fitted_and_tells_classes(in_json, veilflow, answers, few, tmp_path):
+    found = in_json(*NEW)
+    assert found["guarantee"]["delta"] == 0
+    assert found["guarantee"]["epsilon"] == pytest.approx(50)
+    model = vf.load(tmp_path / "m.veil")
+    assert model.columns == ("a", "b")
+    assert model.classes == ("no", "yes")
+    told = in_json("classify", "m.veil", "data.csv", "--out", "said.csv")
+    assert told["protected"] is False
+    assert told["conditional"] is False
+    said = csv.read_csv(tmp_path / "said.csv")
+    assert said.column_names == ["class", "p(no)", "p(yes)"]
+    truth = np.where(answers[:, 0] > 0, "yes", "no")
+    assert (np.array(said["class"]) == truth).mean() > 0.9
+    np.testing.assert_allclose(
+        np.array(said["p(yes)"]), model.predict_proba(answers)[:, 1], atol=1e-6
+    )
+    assert (tmp_path / "said.csv").stat().st_mode & 0o077 == 0
+    refused(veilflow("classify", "m.veil", "data.csv", "--out", "said.csv"), "--force")
+
+
+@pytest.mark.parametrize("sampler", ["flow", "hmc"])
+def test_conditional_is_said_by_every_command(sampler, in_json, veilflow, answers, few):
+    sentence = sampler_of(sampler).assumption
+    assert sentence.startswith("CONDITIONAL: ")
+    words = (*NEW, "--sampler", sampler)
+    dry = veilflow(*words, "--dry-run")
+    done = veilflow(*words)
+    told = veilflow("classify", "m.veil", "data.csv", "--out", "said.csv")
+    shown = veilflow("inspect", "m.veil")
+    for each in (dry, done, told, shown):
+        assert each.exit_code == 0, each.stderr
+        assert sentence in each.stdout
+    again = in_json("classify", "m.veil", "data.csv", "--out", "said.parquet")
+    assert again["conditional"] is True
+    assert sentence in again["guarantee"]["assumptions"]
+    assert sentence in in_json("inspect", "m.veil")["guarantee"]["assumptions"]
+
+
+def test_a_dry_run_spends_nothing_and_knows_the_price(in_json, answers, few, tmp_path):
+    found = in_json(*NEW, "--dry-run", "--num-models", 2)
+    assert found["guarantee"]["epsilon"] == pytest.approx(50)
+    assert [entry["purpose"] for entry in found["ledger"]] == ["models"]
+    assert not (tmp_path / "m.veil").exists()
+
+
+def test_series_come_as_arrays(in_json, veilflow, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "veilflow.models.expm.classifier.sampler_of",
+        lambda name: vf.expm.ZoomSampler(num_candidates=8, rounds=1),
+    )
+    mask = np.ones((6, 3, 2))
+    arrays = {"values": mask / 2, "mask": mask, "since": mask, "labels": np.arange(6) % 2}
+    np.savez(tmp_path / "series.npz", **arrays)
+    words = ("fit", "classifier", "series.npz", "--classes", "0,1", "--model", "grud")
+    in_json(*words, *SPEND, "--out", "g.veil")
+    told = in_json("classify", "g.veil", "series.npz", "--out", "said.csv")
+    assert any("float32" in text for text in told["guarantee"]["assumptions"])
+    assert csv.read_csv(tmp_path / "said.csv").num_rows == 6
+    refused(veilflow(*words, *SPEND, "--label", "x", "--out", "h.veil"), "names nothing")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((*FIT[:3], "--classes", "no,yes", *SPEND), "give --label"),
+        ((*FIT[:3], "--label", "c", "--classes", "no,yes", *SPEND), "not a column"),
+        ((*FIT, *SPEND, "--columns", "a,answer"), "is the label"),
+        ((*FIT[:5], "--classes", "no,maybe", *SPEND), "declared classes"),
+        ((*FIT, "--epsilon", 1, "--prior-scale", 3), "give --bounds"),
+        ((*FIT, *SPEND, "--epsilon", 0), "epsilon must be positive"),
+        ((*FIT, *SPEND, "--epsilon", "inf"), "epsilon must be finite"),
+    ],
+)
+def test_what_does_not_fit_is_refused(words, message, veilflow, answers, few):
+    refused(veilflow(*words, "--out", "m.veil"), message)
+
+
+def test_only_classifiers_tell_classes(veilflow, model):
+    refused(veilflow("classify", model, "data.csv", "--out", "said.csv"), "no classifier")
+    refused(veilflow("classify", model, "data.csv", "--out", "said.npz"), "may be texts")
