@@ -23,6 +23,7 @@ NAMES = (
     "images",
     "expm_batch",
     "zoom",
+    "posterior",
 )
 ON_GPU = ("step", "tables", "images")
 """The benchmarks that say something about a GPU; their results have a file of their own."""

@@ -11,6 +11,8 @@ SYSTEMS = {
     "dp-nf": "reproductions.dp_nf",
     "dp-hflow": "reproductions.dp_hflow",
     "dp-lflow": "reproductions.dp_lflow",
+    "expm-nf": "reproductions.expm_nf",
+    "dp-nf-vi": "reproductions.dp_nf_vi",
 }
 """The module of each system; it has a function `reproduce` and a function `write_page`, and `OPTIONS`
 where it takes some that not every system has."""

@@ -12,6 +12,7 @@ SMALL = {
     "density.py": [],
     "digits_images.py": ["--steps", "20"],
     "planner.py": ["--steps", "20"],
+    "posterior_numpyro.py": [],
     "table.py": ["--steps", "20"],
 }
 """Settings under which each example takes seconds."""
@@ -20,6 +21,7 @@ PAID = {
     "density.py": "start (grid)",
     "digits_images.py": "training",
     "planner.py": "training",
+    "posterior_numpyro.py": "gradients and curvatures",
     "table.py": "training",
 }
 """What each example spends most on."""
@@ -33,6 +35,8 @@ def test_every_example_is_run_here():
 
 @pytest.mark.parametrize("name", SMALL)
 def test_an_example_runs_and_ends_with_its_ledger_and_guarantee(name: str):
+    if "numpyro" in name:
+        pytest.importorskip("numpyro", reason="needs NumPyro, in the extra [posterior]")
     command = [sys.executable, "-W", "error", str(EXAMPLES / name), *SMALL[name]]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from veilflow._core.errors import BudgetError as BudgetError
     from veilflow._core.errors import NotPrivateWarning as NotPrivateWarning
     from veilflow._core.errors import PrivacyError as PrivacyError
+    from veilflow.datasets.cohort import hospital as hospital
+    from veilflow.datasets.cohort import hospital_schema as hospital_schema
     from veilflow.images.spec import ImageSpec as ImageSpec
+    from veilflow.models import circulation as circulation
     from veilflow.models import expm as expm
     from veilflow.models.architecture import maf as maf
     from veilflow.models.architecture import nsf as nsf
     from veilflow.models.architecture import realnvp as realnvp
+    from veilflow.models.chained import ChainedImputer as ChainedImputer
     from veilflow.models.density import DensityFlow as DensityFlow
     from veilflow.models.expm.classifier import ExpMechClassifier as ExpMechClassifier
     from veilflow.models.expm.fitted_classifier import (
@@ -36,6 +40,11 @@ if TYPE_CHECKING:
     from veilflow.models.image.fitted_image import FittedImageFlow as FittedImageFlow
     from veilflow.models.image.image_flow import ImageFlow as ImageFlow
     from veilflow.models.mixture import MixtureDensity as MixtureDensity
+    from veilflow.models.posterior.combining import combine_posteriors as combine_posteriors
+    from veilflow.models.posterior.fitted_posterior import FittedPosterior as FittedPosterior
+    from veilflow.models.posterior.flow_posterior import FlowPosterior as FlowPosterior
+    from veilflow.models.posterior.guides import Guide as Guide
+    from veilflow.models.posterior.numpyro_model import NumpyroModel as NumpyroModel
     from veilflow.models.registry import load as load
     from veilflow.models.table.architecture import hflow as hflow
     from veilflow.models.table.fitted_table import FittedTableFlow as FittedTableFlow
@@ -63,6 +72,7 @@ _HOMES = {
     "Budget": "veilflow.privacy.budget",
     "BudgetError": "veilflow._core.errors",
     "Categorical": "veilflow.tabular.columns",
+    "ChainedImputer": "veilflow.models.chained",
     "Datetime": "veilflow.tabular.columns",
     "DensityFlow": "veilflow.models.density",
     "ExpMechClassifier": "veilflow.models.expm.classifier",
@@ -70,9 +80,12 @@ _HOMES = {
     "FittedExpMechClassifier": "veilflow.models.expm.fitted_classifier",
     "FittedImageFlow": "veilflow.models.image.fitted_image",
     "FittedMixtureDensity": "veilflow.models.fitted_mixture",
+    "FittedPosterior": "veilflow.models.posterior.fitted_posterior",
     "FittedTableFlow": "veilflow.models.table.fitted_table",
+    "FlowPosterior": "veilflow.models.posterior.flow_posterior",
     "GaussianPrior": "veilflow.models.expm.prior",
     "Guarantee": "veilflow.privacy.guarantees",
+    "Guide": "veilflow.models.posterior.guides",
     "ImageArchitecture": "veilflow.models.image.architecture",
     "ImageFlow": "veilflow.models.image.image_flow",
     "ImageSpec": "veilflow.images.spec",
@@ -81,14 +94,19 @@ _HOMES = {
     "MixtureDensity": "veilflow.models.mixture",
     "NotPrivateWarning": "veilflow._core.errors",
     "Numeric": "veilflow.tabular.columns",
+    "NumpyroModel": "veilflow.models.posterior.numpyro_model",
     "OpenCategorical": "veilflow.tabular.columns",
     "Ordinal": "veilflow.tabular.columns",
     "PrivacyError": "veilflow._core.errors",
     "Schema": "veilflow.tabular.schema",
     "TableFlow": "veilflow.models.table.table_flow",
+    "circulation": "veilflow.models.circulation",
+    "combine_posteriors": "veilflow.models.posterior.combining",
     "datasets": "veilflow.datasets",
     "expm": "veilflow.models.expm",
     "hflow": "veilflow.models.table.architecture",
+    "hospital": "veilflow.datasets.cohort",
+    "hospital_schema": "veilflow.datasets.cohort",
     "load": "veilflow.models.registry",
     "maf": "veilflow.models.architecture",
     "nsf": "veilflow.models.architecture",
@@ -103,6 +121,7 @@ __all__ = [
     "Budget",
     "BudgetError",
     "Categorical",
+    "ChainedImputer",
     "Datetime",
     "DensityFlow",
     "ExpMechClassifier",
@@ -110,9 +129,12 @@ __all__ = [
     "FittedExpMechClassifier",
     "FittedImageFlow",
     "FittedMixtureDensity",
+    "FittedPosterior",
     "FittedTableFlow",
+    "FlowPosterior",
     "GaussianPrior",
     "Guarantee",
+    "Guide",
     "ImageArchitecture",
     "ImageFlow",
     "ImageSpec",
@@ -121,14 +143,19 @@ __all__ = [
     "MixtureDensity",
     "NotPrivateWarning",
     "Numeric",
+    "NumpyroModel",
     "OpenCategorical",
     "Ordinal",
     "PrivacyError",
     "Schema",
     "TableFlow",
+    "circulation",
+    "combine_posteriors",
     "datasets",
     "expm",
     "hflow",
+    "hospital",
+    "hospital_schema",
     "load",
     "maf",
     "nsf",
@@ -140,7 +167,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'veilflow' has no attribute {name!r}")
     module = import_module(_HOMES[name])
-    return module if name in ("datasets", "expm") else getattr(module, name)
+    return module if name in ("circulation", "datasets", "expm") else getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -12,6 +12,7 @@ from veilflow.models.artifact import Artifact
 _MODELS: dict[str, tuple[str, str]] = {
     "DensityFlow": ("veilflow.models.fitted_density", "FittedDensityFlow"),
     "ExpMechClassifier": ("veilflow.models.expm.fitted_classifier", "FittedExpMechClassifier"),
+    "FlowPosterior": ("veilflow.models.posterior.fitted_posterior", "FittedPosterior"),
     "ImageFlow": ("veilflow.models.image.fitted_image", "FittedImageFlow"),
     "TableFlow": ("veilflow.models.table.fitted_table", "FittedTableFlow"),
     "MixtureDensity": ("veilflow.models.fitted_mixture", "FittedMixtureDensity"),

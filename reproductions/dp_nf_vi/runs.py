@@ -1,0 +1,169 @@
+"""One run: a posterior, or synthetic patients, measured."""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import veilflow as vf
+from reproductions.dp_nf_vi import circulation, data, estimators, measuring
+from reproductions.dp_nf_vi.data import Posterior
+from reproductions.dp_nf_vi.estimators import DELTA
+
+REFERENCE, SYNTHETIC, REAL, PATIENTS = "hmc", "synthetic", "real", "patients"
+TRAINED = "synthetic, trained"
+SIMULATION = "through the equations"
+SETS = 5
+"""Synthetic sets of a run, from one generator."""
+_IMPUTATION_SHARE = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What to run; the split is the seed of the fit."""
+
+    data: str
+    method: str
+    epsilon: float
+    split: int
+
+    @property
+    def name(self) -> str:
+        """The start of the file name of the run."""
+        method = self.method.replace(",", "").replace(" ", "-")
+        return f"{self.data}-{method}-{self.epsilon:g}-{self.split}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that decides the result beside the code, as plain JSON."""
+        budget = "inf" if self.epsilon == math.inf else self.epsilon
+        named = {"data": self.data, "method": self.method, "split": self.split}
+        return {**named, "epsilon": budget, "delta": DELTA}
+
+    def __str__(self) -> str:
+        return f"{self.data}, {self.method}, epsilon {self.epsilon:g}, seed {self.split}"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The result of a task: numbers as plain JSON, arrays for figures, and how long the fit took."""
+
+    result: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    seconds: float
+
+
+def perform(task: Task) -> Finished:
+    """Fit and measure."""
+    if task.data == "regression":
+        return _regression(task)
+    return _cohort(task)
+
+
+def _regression(task: Task) -> Finished:
+    start = time.perf_counter()
+    if task.method == REFERENCE:
+        draws = data.reference_draws()
+        result = {"posterior": Posterior.of(draws).told(), "guarantee": _NONE}
+        return Finished(result, {"draws": draws[::20]}, time.perf_counter() - start)
+    if task.method in (SYNTHETIC, TRAINED):
+        found, model = _from_synthetic(task)
+        seconds = time.perf_counter() - start
+        draws = np.random.default_rng(0).multivariate_normal(*found, size=1_000)
+        covariance = found[1]
+        sd = np.sqrt(np.diag(covariance))
+        posterior = Posterior(found[0], sd, covariance / np.outer(sd, sd))
+    else:
+        model = estimators.direct(task.method, epsilon=task.epsilon, seed=task.split)
+        seconds = time.perf_counter() - start
+        posterior, draws = Posterior(model.mean, model.sd, model.correlation), model.sample(1_000)
+    reference = Posterior.of(data.reference_draws())
+    result = {
+        "posterior": posterior.told(),
+        **measuring.compared(posterior, reference),
+        "guarantee": model.guarantee.to_json(),
+        "ledger": model.ledger.to_json(),
+    }
+    return Finished(result, {"draws": np.asarray(draws, np.float32)}, seconds)
+
+
+def _from_synthetic(task: Task) -> tuple[tuple[np.ndarray, np.ndarray], Any]:
+    """The posterior of several synthetic sets, by the usual rules, and the generator of all of them."""
+    rows = np.concatenate(data.regression(), axis=1)
+    model = estimators.generator(
+        rows,
+        data.BOUNDS,
+        budget=_budget(task.epsilon),
+        seed=task.split,
+        trained=task.method == TRAINED,
+    )
+    means, covariances = [], []
+    for number in range(SETS):
+        drawn = model.sample(data.NUM_RECORDS, seed=100 * task.split + number).astype(np.float32)
+        found = estimators.without_privacy(
+            (drawn[:, :4], drawn[:, 4:]),
+            log_likelihood=data.log_likelihood,
+            parameters=data.NAMES,
+            steps=0,
+        )
+        means.append(found.mean)
+        covariances.append(found.covariance)
+    return vf.combine_posteriors(means, covariances), model
+
+
+def _cohort(task: Task) -> Finished:
+    train, test = data.cohort(task.data)
+    start = time.perf_counter()
+    if task.method in (PATIENTS, SIMULATION):
+        by_simulation = task.method == SIMULATION
+        model = estimators.two_parameters(
+            train, epsilon=task.epsilon, seed=task.split, by_simulation=by_simulation
+        )
+        seconds = time.perf_counter() - start
+        result = {**_two(model, train), "guarantee": model.guarantee.to_json()}
+        return Finished({**result, "ledger": model.ledger.to_json()}, {}, seconds)
+    if task.method == REAL:
+        rows, _ = estimators.filled(train, budget=_budget(math.inf), seed=task.split)
+        result = {"guarantee": _NONE, **measuring.patients(rows, test, seed=task.split)}
+        return Finished(result, {}, time.perf_counter() - start)
+    whole, fill = _budget(task.epsilon), _budget(task.epsilon)
+    if whole.private:
+        parts = whole.split({"filling": _IMPUTATION_SHARE, "rows": 1 - _IMPUTATION_SHARE})
+        fill, whole = parts["filling"], parts["rows"]
+    rows, imputer = estimators.filled(train, budget=fill, seed=task.split)
+    model = estimators.generator(rows, data.cohort_bounds(), budget=whole, seed=task.split)
+    ledger = imputer.ledger
+    for entry in model.ledger.entries:
+        ledger = ledger.spend(entry.event, purpose=entry.purpose)
+    for sentence in model.ledger.assumptions:
+        ledger = ledger.assuming(sentence)
+    made = model.sample(max(len(train), 500), seed=task.split)
+    seconds = time.perf_counter() - start
+    released = estimators.two_parameters(made[: len(train)], epsilon=math.inf, seed=0)
+    result = {
+        **measuring.patients(made, test, seed=task.split),
+        **_two(released, train),
+        "guarantee": ledger.guarantee(delta=DELTA).to_json(),
+        "ledger": ledger.to_json(),
+    }
+    return Finished(result, {}, seconds)
+
+
+def _two(model: Any, train: np.ndarray) -> dict[str, Any]:
+    """The posterior of the two parameters in their own units, beside that of the real patients."""
+    posterior = Posterior.of(_in_units(model))
+    reference = Posterior.of(_in_units(estimators.two_parameters(train, epsilon=math.inf, seed=0)))
+    return {"posterior": posterior.told(), "two": measuring.compared(posterior, reference)}
+
+
+def _in_units(model: Any) -> np.ndarray:
+    return np.asarray(circulation.parameters(model.sample(20_000, seed=1)), np.float64)
+
+
+def _budget(epsilon: float) -> vf.Budget:
+    return vf.Budget(epsilon=epsilon, delta=DELTA)
+
+
+_NONE = {"epsilon": "inf", "accountant": "none"}

@@ -1,0 +1,1 @@
+"""DP-NF-VI: posteriors of a scientific model, learned from private records."""

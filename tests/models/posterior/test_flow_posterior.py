@@ -1,0 +1,226 @@
+"""The estimator: prices before data, posteriors of every guide, files, refusals."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import veilflow as vf
+from tests import quick
+from tests.models.posterior import line
+from veilflow._core.keys import Secret
+from veilflow.engine.observed import measured, observe_gradients
+from veilflow.models.posterior import fitting, training
+from veilflow.models.posterior.guides import KINDS, Guide
+from veilflow.models.posterior.objectives import OBJECTIVES, objective
+from veilflow.models.posterior.rounds import Surrogate
+
+BUDGET = vf.Budget(epsilon=3.0, delta=1e-6)
+RECORDS = line.records(2000)
+MEAN, COVARIANCE = line.posterior(*RECORDS)
+SD = np.sqrt(np.diag(COVARIANCE))
+
+
+def estimator(**settings):
+    given = {
+        "log_likelihood": line.log_likelihood,
+        "log_prior": line.log_prior,
+        "parameters": line.NAMES,
+        "budget": BUDGET,
+        "seed": 3,
+    }
+    return vf.FlowPosterior(**{**given, **settings})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return estimator().fit(RECORDS, progress=False)
+
+
+def test_a_private_posterior_is_near_the_exact_one(fitted):
+    assert np.abs((fitted.mean - MEAN) / SD).max() < 1
+    ratio = fitted.sd / SD
+    assert ratio.min() > 0.85
+    assert ratio.max() < 1.4
+    exact = COVARIANCE[0, 1] / SD.prod()
+    assert fitted.correlation[0, 1] == pytest.approx(exact, abs=0.15)
+    low, high = fitted.interval(0.9).T
+    assert ((low < fitted.mean) & (fitted.mean < high)).all()
+    np.testing.assert_allclose(high - low, 2 * 1.645 * fitted.sd, rtol=0.1)
+
+
+def test_the_ledger_is_known_before_the_records_and_spends_the_budget(fitted):
+    ledger = estimator().ledger()
+    assert ledger.entries == fitted.ledger.entries
+    assert BUDGET.admits(ledger)
+    assert fitted.guarantee.epsilon == pytest.approx(BUDGET.epsilon, rel=2e-3)
+    assert any("seed" in sentence for sentence in fitted.guarantee.assumptions)
+    assert any("likelihood" in sentence for sentence in fitted.guarantee.assumptions)
+
+
+def test_draws_follow_the_density(fitted):
+    draws = fitted.sample(4096, seed=1)
+    assert draws.shape == (4096, 2)
+    np.testing.assert_array_equal(draws, fitted.sample(4096, seed=1))
+    normal = 0.5 * np.log(np.linalg.det(2 * np.pi * np.e * fitted.covariance))
+    assert -fitted.log_prob(draws).mean() == pytest.approx(normal, abs=0.08)
+    with pytest.raises(ValueError, match="2 columns"):
+        fitted.log_prob(np.zeros((3, 5)))
+
+
+def test_a_file_holds_the_posterior_and_its_guarantee(fitted, tmp_path):
+    fitted.save(tmp_path / "p.veil")
+    loaded = vf.load(tmp_path / "p.veil")
+    assert loaded.parameters == line.NAMES
+    assert loaded.guarantee == fitted.guarantee
+    np.testing.assert_array_equal(loaded.sample(10, seed=2), fitted.sample(10, seed=2))
+    assert "intercept" in repr(loaded)
+
+
+def test_steps_through_the_engine_keep_what_the_rounds_found():
+    made = estimator(steps=8, num_records=2000, num_draws=8, guide="full-rank")
+    posterior = made.fit(RECORDS, progress=False)
+    assert [entry.purpose for entry in posterior.ledger.entries] == [
+        "gradients and curvatures",
+        "training",
+    ]
+    assert BUDGET.admits(posterior.ledger)
+    assert np.abs((posterior.mean - MEAN) / SD).max() < 1.5
+    assert (np.abs(np.log(posterior.sd / SD)) < 0.5).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gradient_of_every_guide_is_that_of_the_bound(kind):
+    guide = fitting.placed(
+        Guide(kind=kind, hidden=(4,), num_bins=3), MEAN, COVARIANCE, secret=Secret.from_seed(0)
+    )
+    rows = tuple(jnp.asarray(part[:5]) for part in RECORDS)
+    loss = training.record_loss(line.log_likelihood, 4)
+    base = guide.base_draws(4)
+
+    def plainly(numbers, record):
+        moved = eqx.tree_at(lambda g: g.numbers, guide, numbers)
+        thetas = moved.draws_and_log_prob(base)[0]
+        return -jnp.mean(jax.vmap(lambda t: line.log_likelihood(t, record))(thetas))
+
+    def seen(numbers, rows):
+        moved = eqx.tree_at(lambda g: g.numbers, guide, numbers)
+        key = jax.random.key(0)
+        return measured(observe_gradients(loss, moved, rows, jnp.ones(5, bool), key)).per_record()[
+            0
+        ]
+
+    want = quick.jit(jax.vmap(jax.grad(plainly), (None, 0)))(guide.numbers, rows)
+    np.testing.assert_allclose(quick.jit(seen)(guide.numbers, rows), want, rtol=2e-3, atol=1e-5)
+
+
+RELEASED = Surrogate(
+    np.zeros(2), np.zeros(2), np.array([[2.0, 0.6], [0.6, 1.0]]), np.zeros((2, 2)), 1.0, 1.0
+)
+TARGET = fitting.target_of(RELEASED, lambda theta: 0.0 * jnp.sum(theta))
+EXACT = np.linalg.inv(RELEASED.precision)
+
+
+def normal(mean, covariance):
+    return fitting.placed(Guide(kind="full-rank"), mean, covariance, secret=Secret.from_seed(1))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_is_least_at_the_target(name):
+    draws = np.random.default_rng(0).standard_normal((2, 2000, 2)).astype(np.float32)
+
+    @quick.jit
+    def loss(guide):
+        return objective(name)(guide, TARGET, draws[0], guide.place, draws[1], jax.random.key(3))
+
+    exact = normal(np.zeros(2), EXACT)
+    least = float(loss(exact))
+    for place in range(exact.numbers.size):
+        for step in (-0.4, 0.4):
+            moved = eqx.tree_at(lambda g: g.numbers, exact, exact.numbers.at[place].add(step))
+            changed = float(loss(moved))
+            # entries of a triangular factor outside its mask change nothing
+            assert changed > least - 0.01
+
+
+def test_a_misplaced_guide_is_brought_to_the_target():
+    guide = normal(np.array([0.4, -0.3]), 0.7 * np.eye(2))
+    secret = Secret.from_seed(1)
+    fit = fitting.fitted_to(TARGET, guide, name="free-energy", secret=secret)
+    drawn = quick.jit(jax.vmap(fit.flow().sample))
+    draws = np.asarray(drawn(jax.random.split(jax.random.key(2), 4000)))
+    np.testing.assert_allclose(draws.mean(axis=0), 0.0, atol=0.1)
+    np.testing.assert_allclose(np.cov(draws.T), EXACT, atol=0.15)
+
+
+def test_a_guide_that_is_the_target_already_is_left_alone():
+    guide = normal(np.zeros(2), EXACT)
+    assert fitting.fitted_to(TARGET, guide, name="renyi", secret=Secret.from_seed(1)) is guide
+
+
+def test_a_prior_that_is_not_normal_bends_the_guide():
+    made = estimator(
+        log_prior=lambda theta: -20.0 * jax.nn.softplus(-(theta[0] - MEAN[0]) / 0.01),
+        guide=Guide(kind="realnvp", hidden=(4,), blocks=2),
+        budget=vf.Budget(epsilon=50.0, delta=1e-6),
+    )
+    posterior = made.fit(RECORDS, progress=False)
+    draws = posterior.sample(4000, seed=0)[:, 0]
+    assert (draws < MEAN[0] - 0.5 * SD[0]).mean() < 0.15
+    assert draws.mean() > MEAN[0]
+
+
+def test_a_mean_field_guide_has_no_correlation():
+    posterior = estimator(guide="mean-field").fit(RECORDS, progress=False)
+    assert abs(posterior.correlation[0, 1]) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"guide": "glow"}, "kind must be one of"),
+        ({"guide": 3}, "guide must be"),
+        ({"objective": "chi"}, "objective must be one of"),
+        ({"objective": "renyi", "steps": 5}, "steps are for the free energy"),
+        ({"precondition": False}, "there must be steps"),
+        ({"precondition": False, "steps": 5}, "declare num_records"),
+        ({"scale": -1.0}, "scale must be positive"),
+        ({"start": [0.0, 0.0, 0.0]}, "one for each of 2"),
+        ({"log_likelihood": 3}, "log_likelihood must be a function"),
+        ({"budget": vf.Budget(epsilon=1.0, delta=0)}, "delta must be positive"),
+    ],
+)
+def test_settings_that_make_no_fit_are_refused(settings, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        estimator(**settings)
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        (np.zeros((0, 2)), "positive length"),
+        ((np.zeros(3), np.zeros(4)), "one common"),
+        (np.array(["a", "b"]), "numbers"),
+    ],
+)
+def test_records_that_are_none_are_refused(records, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        estimator().fit(records, progress=False)
+
+
+def test_without_privacy_the_guarantee_says_so():
+    with pytest.warns(vf.NotPrivateWarning):
+        posterior = estimator(budget=vf.Budget(epsilon=np.inf, delta=1e-6), steps=0).fit(
+            RECORDS, progress=False
+        )
+    assert posterior.guarantee.epsilon == np.inf
+
+
+def test_posteriors_of_several_sets_are_combined_by_the_usual_rule():
+    means = [np.array([0.0, 1.0]), np.array([2.0, 1.0])]
+    mean, covariance = vf.combine_posteriors(means, [np.eye(2), 3 * np.eye(2)])
+    np.testing.assert_allclose(mean, [1.0, 1.0])
+    np.testing.assert_allclose(covariance, 2 * np.eye(2) + 1.5 * np.diag([2.0, 0.0]))
+    with pytest.raises(ValueError, match="at least two"):
+        vf.combine_posteriors(means[:1], [np.eye(2)])
