@@ -70,7 +70,16 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, model, da
     monkeypatch.setattr(vf.ImageFlow, "fit", fake)
     found = in_json(
         *FIT,
-        *("--labels", "l.npy", "--num-records", 12, "--partition", "none", "--reconstruction", "mse"),
+        *(
+            "--labels",
+            "l.npy",
+            "--num-records",
+            12,
+            "--partition",
+            "none",
+            "--reconstruction",
+            "mse",
+        ),
         *("--temperature", 3, "--steps", 7, "--sampling-rate", 0.2, "--clip-norms", "0.1, 0.2"),
         *("--learning-rates", "0.01,0.02", "--weight-decay", 0.1, "--seed", 3),
         *("--invalid", "skip", "--checkpoint", "run.ckpt", "--out", "m.veil"),

@@ -98,7 +98,7 @@ def test_classifiers_are_averaged_over_seeds_of_their_own(monkeypatch):
     def compare(*images, num_classes, seed, classifiers, runs):
         asked.append((*classifiers, seed, runs))
         by_run = {"LR": (0.5,), "CNN": (0.1, 0.12, 0.14)}
-        return ImageClassifierScores({name: 0.0 for name in by_run}, by_run, 1, 1)
+        return ImageClassifierScores(dict.fromkeys(by_run, 0.0), by_run, 1, 1)
 
     monkeypatch.setattr(measuring, "compare_image_classifiers", compare)
     found = stand_in.load("mnist")
