@@ -30,7 +30,9 @@ _HERE = Path(__file__).parent
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Elsewhere the compiler takes most of the time, and most of that makes small programs faster."""
     folder = item.path.relative_to(_HERE).parent.as_posix()
-    jax.config.update("jax_disable_most_optimizations", not folder.startswith(_OPTIMIZED))
+    hasty = not folder.startswith(_OPTIMIZED)
+    jax.config.update("jax_disable_most_optimizations", hasty)
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(hasty)  # for processes that a test starts
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ def test_a_run_that_fails_is_told_and_does_not_end_the_others(tmp_path, calls, m
     assert outcome.failures == [
         "mnist, conditional, epsilon 10, seed 1: AttributeError: no condition"
     ]
-    assert one(outcome, "4", "CNN %", "with partitioning").ours == 86.0
+    assert one(outcome, "4", "CNN %", "a flow for each class, one autoencoder").ours == 86.0
 
 
 def test_what_real_images_reach_is_not_measured_again_when_a_model_changes(
@@ -278,7 +278,9 @@ def test_what_there_is_not_is_refused_before_any_run(settings, message, tmp_path
 def test_a_table_of_the_paper_asks_for_its_own_runs_only(tmp_path, calls):
     quietly(tmp_path, table=[4])
     assert sorted(calls) == [
-        (method, epsilon, 1) for method in ("conditional", "flows") for epsilon in (1.0, 10.0)
+        (method, epsilon, 1)
+        for method in ("conditional", "flows", "models")
+        for epsilon in (1.0, 10.0)
     ]
     assert not (tmp_path / "figures").exists()
 

@@ -55,7 +55,8 @@ def test_a_later_pass_adds_the_distances_and_fits_nothing(tmp_path, calls, monke
     assert any("epsilon 10, seed 1, sharpened: FID" in line for line in lines)
     found = fids(outcome)
     assert {row for _, row in found} == {
-        "ImageFlow", "ImageFlow without post-processing", "with partitioning", "real images",
+        "ImageFlow", "ImageFlow without post-processing", "real images",
+        "a flow for each class, one autoencoder",
     }  # fmt: skip
     record = found["1", "ImageFlow"]
     assert (record.paper, record.digits) == (16.8, 1)
@@ -79,7 +80,9 @@ def test_the_distance_is_that_of_the_kept_samples(tmp_path, calls, monkeypatch):
         samples = fid.inception_features(arrays["samples"])
     real = fid.inception_features(stand_in.load("mnist").test.pixels).astype(np.float32)
     expected = frechet_distance(samples, real)
-    assert fids(outcome)["4", "with partitioning"].ours == pytest.approx(expected)
+    assert fids(outcome)["4", "a flow for each class, one autoencoder"].ours == pytest.approx(
+        expected
+    )
     assert fids(outcome)["1", "ImageFlow"].ours != pytest.approx(expected)
 
 
