@@ -10,7 +10,7 @@ from typing import Any
 
 from reproductions import records as record_files
 from reproductions import running
-from reproductions.cache import Cache
+from reproductions.cache import Cache, caches_of
 from reproductions.dp_hflow import figures, page, paper, runs, tables
 from reproductions.dp_hflow.measures import TITLES
 from reproductions.dp_hflow.runs import HELD_OUT, REAL, Task
@@ -71,10 +71,7 @@ def reproduce(
     wanted = [*tables.tasks(blocks, splits), *(task for f in drawn for task in f.tasks)]
     chosen = [task for task in dict.fromkeys(wanted) if running.matches(task, only)]
     codes = {True: _code(reference=True), False: _code()}
-    caches = {
-        reference: Cache(folder=out / "runs", code=code, any_code=any_code)
-        for reference, code in codes.items()
-    }
+    caches = caches_of(codes, folder=out / "runs", any_code=any_code)
 
     def cache_of(task: Task) -> Cache:
         # what real rows reach takes long to measure, and no model decides it

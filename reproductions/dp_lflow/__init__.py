@@ -11,7 +11,7 @@ from typing import Any
 
 from reproductions import records as record_files
 from reproductions import running
-from reproductions.cache import Cache, Run
+from reproductions.cache import Cache, Run, caches_of
 from reproductions.dp_lflow import fid as second_pass
 from reproductions.dp_lflow import figures, page, runs, tables
 from reproductions.dp_lflow.data import FACTS
@@ -94,10 +94,7 @@ def reproduce(
     wanted = [*tables.tasks(blocks, splits), *(task for f in drawn for task in f.tasks)]
     chosen = [task for task in dict.fromkeys(wanted) if running.matches(task, only)]
     codes = {kind: _code(kind) for kind in OWN}
-    caches = {
-        kind: Cache(folder=out / "runs", code=code, any_code=any_code)
-        for kind, code in codes.items()
-    }
+    caches = caches_of(codes, folder=out / "runs", any_code=any_code)
 
     def cache_of(task: AnyTask) -> Cache:
         return caches[_kind(task)]

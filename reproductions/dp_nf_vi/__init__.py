@@ -10,7 +10,7 @@ from typing import Any
 
 from reproductions import records as record_files
 from reproductions import running
-from reproductions.cache import Cache
+from reproductions.cache import caches_of
 from reproductions.dp_nf_vi import figures, page, runs, tables
 from reproductions.dp_nf_vi.data import TITLES
 from reproductions.dp_nf_vi.paper import BLOCKS, TABLES
@@ -76,10 +76,7 @@ def reproduce(
     needed = [*(task for f in drawn for task in f.tasks), *tables.tasks(blocks, splits)]
     chosen = [task for task in dict.fromkeys(needed) if running.matches(task, only)]
     codes = {kind: _code(kind) for kind in LIBRARY}
-    caches = {
-        kind: Cache(folder=out / "runs", code=code, any_code=any_code)
-        for kind, code in codes.items()
-    }
+    caches = caches_of(codes, folder=out / "runs", any_code=any_code)
     return running.finish(
         chosen,
         out=out,

@@ -10,7 +10,7 @@ from typing import Any
 
 from reproductions import records as record_files
 from reproductions import running
-from reproductions.cache import Cache
+from reproductions.cache import caches_of
 from reproductions.expm_nf import figures, page, runs, tables, targets
 from reproductions.expm_nf.runs import AUDIT, EXACT, TIME, Task
 from reproductions.expm_nf.tables import SHEET, TITLES
@@ -81,10 +81,7 @@ def reproduce(
         wanted = list(dict.fromkeys(needed))
     chosen = [task for task in wanted if _matches(task, only)]
     codes = {kind: _code(kind) for kind in OWN}
-    caches = {
-        kind: Cache(folder=out / "runs", code=code, any_code=any_code)
-        for kind, code in codes.items()
-    }
+    caches = caches_of(codes, folder=out / "runs", any_code=any_code)
     return running.finish(
         chosen,
         out=out,

@@ -152,9 +152,6 @@ def test_attacks_run_on_exact_samplers(monkeypatch):
 
 @pytest.mark.data
 def test_adult_is_there_in_full():
-    try:
-        rows, labels = adult.load("test", 12)
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
+    rows, labels = adult.load("test", 12)
     assert rows.shape == (16_281, 12)
     assert set(labels) == {0, 1}

@@ -20,6 +20,16 @@ PARTITIONS = ("flows", "models", "none")
 """What each class has of its own: a flow, a whole model, or nothing but what its flow is told."""
 
 
+def num_parts(partition: str, num_classes: int) -> int:
+    """How many classes are trained apart from one another."""
+    return 1 if partition == "none" else num_classes
+
+
+def condition_dim(partition: str, num_classes: int) -> int:
+    """How many numbers a flow is told: which class it is, where one flow serves all."""
+    return num_classes if partition == "none" else 0
+
+
 class ClassModels(eqx.Module):
     """What is trained, and what is released."""
 
@@ -41,7 +51,7 @@ class ClassModels(eqx.Module):
     ) -> "ClassModels":
         """Fresh models. Those of all classes start alike: their noise and their images differ."""
         model = LatentModel.create(
-            architecture, key=key, condition_dim=num_classes if partition == "none" else 0
+            architecture, key=key, condition_dim=condition_dim(partition, num_classes)
         )
 
         def stack(part: Any) -> Any:

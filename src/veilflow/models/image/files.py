@@ -9,7 +9,12 @@ import numpy as np
 
 from veilflow.images import ImageSpec
 from veilflow.models.image.architecture import ImageArchitecture
-from veilflow.models.image.class_models import PARTITIONS, ClassModels
+from veilflow.models.image.class_models import (
+    PARTITIONS,
+    ClassModels,
+    condition_dim,
+    num_parts,
+)
 
 
 def arrays_of(models: ClassModels) -> dict[str, np.ndarray]:
@@ -57,8 +62,9 @@ def read_models(
 
 def _num_numbers(architecture: ImageArchitecture, partition: str, num_classes: int) -> int:
     """How many numbers are released."""
-    if partition == "none":
-        return architecture.num_parameters(condition_dim=num_classes)
-    if partition == "models":
-        return num_classes * architecture.num_parameters()
-    return architecture.num_parameters() + (num_classes - 1) * architecture.num_flow_parameters()
+    parts = num_parts(partition, num_classes)
+    told = condition_dim(partition, num_classes)
+    one = architecture.num_parameters(condition_dim=told)
+    if partition == "flows":
+        return one + (parts - 1) * architecture.num_flow_parameters()
+    return parts * one

@@ -23,7 +23,12 @@ from veilflow.engine.clipping.clipping import check_bound
 from veilflow.images import Images, ImageSpec
 from veilflow.models.image.architecture import ImageArchitecture
 from veilflow.models.image.chunks import images_at_once
-from veilflow.models.image.class_models import PARTITIONS, ClassModels
+from veilflow.models.image.class_models import (
+    PARTITIONS,
+    ClassModels,
+    condition_dim,
+    num_parts,
+)
 from veilflow.models.image.fitted_image import FittedImageFlow
 from veilflow.models.image.loss import RECONSTRUCTIONS, ImageLoss
 from veilflow.models.image.pricing import (
@@ -326,19 +331,17 @@ class ImageFlow:
             partition=recipe.partition,
             key=secret.key("weights"),
         )
-        alone = recipe.partition == "none"
+        parts = num_parts(recipe.partition, num_classes)
         run["chunk_size"] = images_at_once(
-            shapes_of(recipe, num_classes),
-            recipe.architecture,
-            plan,
-            parts=1 if alone else num_classes,
+            shapes_of(recipe, num_classes), recipe.architecture, plan, parts=parts
         )
-        loss = ImageLoss(recipe.reconstruction, recipe.temperature, num_classes if alone else 0)
-        if alone:
+        told = condition_dim(recipe.partition, num_classes)
+        loss = ImageLoss(recipe.reconstruction, recipe.temperature, told)
+        if recipe.partition == "none":
             released = train(plan, loss, start.model, records, secret=secret, **run)
         else:
-            parts = {"num_parts": num_classes, "common": start.in_common}
-            released = train_parts(plan, loss, start.model, records, secret=secret, **parts, **run)
+            run |= {"num_parts": parts, "common": start.in_common}
+            released = train_parts(plan, loss, start.model, records, secret=secret, **run)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(released.value)):
             warnings.warn(
                 "training diverged: there are parameters that are not finite. Lower learning_rates; "

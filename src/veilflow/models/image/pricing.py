@@ -13,6 +13,7 @@ from veilflow.engine import Flat, PerGroup, ScaledOptimizer, TrainingPlan
 from veilflow.engine.clipping import AbstractClipping
 from veilflow.images import ImageSpec
 from veilflow.models.assumptions import assuming
+from veilflow.models.image.class_models import condition_dim, num_parts
 from veilflow.models.image.latent_model import LatentModel, groups
 from veilflow.models.image.recipe import ImageRecipe
 from veilflow.models.table.recipe import count_epsilon
@@ -72,7 +73,7 @@ def training_plan(
             as if all classes had equally many.
         num_classes: 0 where images have no labels.
     """
-    parts = 1 if recipe.partition == "none" else num_classes
+    parts = num_parts(recipe.partition, num_classes)
     shapes = shapes_of(recipe, num_classes)
     return TrainingPlan(
         clipping=clipping_of(recipe.clip_norms, shapes),
@@ -90,11 +91,9 @@ def training_plan(
 
 def shapes_of(recipe: ImageRecipe, num_classes: int) -> LatentModel:
     """The shapes of the model of one class."""
-    condition_dim = num_classes if recipe.partition == "none" else 0
+    told = condition_dim(recipe.partition, num_classes)
     return eqx.filter_eval_shape(
-        lambda: LatentModel.create(
-            recipe.architecture, key=jax.random.key(0), condition_dim=condition_dim
-        )
+        lambda: LatentModel.create(recipe.architecture, key=jax.random.key(0), condition_dim=told)
     )
 
 
