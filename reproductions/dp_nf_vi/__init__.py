@@ -25,7 +25,7 @@ SPLITS = 5
 _REGRESSION, _COHORT = "regression", "cohort"
 OWN = ("data", "estimators", "measuring", "runs")
 """The files here that decide what a run measures,"""
-LIBRARY = {
+LIBRARY: dict[str, tuple[str, ...]] = {
     _REGRESSION: (
         "models.density",
         "models.posterior.combining",
