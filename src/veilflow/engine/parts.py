@@ -11,6 +11,7 @@ a record's gradient has one place in the common arrays and one in those of its p
 whole.
 """
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,6 +33,9 @@ from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import State, Step
 from veilflow.nn.frozen import trainable_part
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
+
+_GPU_COMPILER = {"xla_gpu_autotune_level": 0, "xla_backend_optimization_level": 1}
+"""The search for the fastest kernels takes longer than those save in a run of a minute."""
 
 PartedRecords = tuple[PyTree, Int[Array, " records"]]
 """Arrays with the record as first axis, and the part of each record."""
@@ -177,7 +181,7 @@ def train_parts(
         count = min(pace, _BLOCK, plan.steps - done)
         inputs = jnp.asarray(_keys(secret, done, count, _BLOCK)), None, jnp.asarray(np.int32(count))
         started = time.monotonic()
-        state = jax.block_until_ready(_run_block((step, (data, part), *inputs), state))
+        state = jax.block_until_ready(_block()((step, (data, part), *inputs), state))
         steady = int(count * _BLOCK_SECONDS / max(time.monotonic() - started, 1e-6))
         pace = 8 if pace == 1 else max(2, min(2 * count, steady))
         done += count
@@ -189,3 +193,14 @@ def train_parts(
             saved = time.monotonic()
     final = state.trainable if state.average is None else state.average
     return Released(eqx.combine(final, fixed), plan.event)
+
+
+@functools.cache
+def _block() -> Callable[..., State]:
+    """A block of steps, compiled as suits the present device."""
+    if jax.default_backend() != "gpu":
+        return _run_block
+    whole: Any = _run_block
+    return eqx.filter_jit(
+        whole.__wrapped__, donate="all-except-first", compiler_options=_GPU_COMPILER
+    )

@@ -96,7 +96,7 @@ def test_digits_get_the_settings_of_the_paper_with_one_bound_for_both_networks()
     assert recipe.partition == "flows"
     assert recipe.temperature**2 == pytest.approx(1e5)
     assert math.hypot(*recipe.clip_norms) == pytest.approx(0.1)
-    assert (recipe.steps, recipe.sampling_rate) == (1000, 0.1)
+    assert (recipe.steps, recipe.sampling_rate) == (800, 0.1)
     assert recipe.learning_rates == (0.01, 0.005)
 
 
@@ -136,7 +136,7 @@ def test_smaller_images_take_fewer_steps_and_a_smaller_budget_slower_ones():
         spec = vf.ImageSpec(height=side, width=side, classes=range(10))
         return vf.ImageFlow(spec=spec, budget=vf.Budget(epsilon=epsilon, delta=1e-5)).recipe()
 
-    assert (recipe(16).steps, recipe(17).steps) == (300, 1000)
+    assert (recipe(16).steps, recipe(17).steps) == (300, 800)
     rates = [recipe(epsilon=epsilon).learning_rates for epsilon in (0.1, 1.0, 5.0, 10.0, 20.0)]
     assert rates[0] == (0.005, 0.0025)
     assert [r[0] for r in rates] == sorted(r[0] for r in rates)

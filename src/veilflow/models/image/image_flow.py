@@ -12,6 +12,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -325,7 +326,8 @@ class ImageFlow:
     ) -> ClassModels:
         """The released models."""
         num_classes = len(self.spec.classes)
-        start = ClassModels.create(
+        # in one program: compiled one by one, the draws of all weights take seconds
+        start = eqx.filter_jit(ClassModels.create)(
             recipe.architecture,
             num_classes=num_classes,
             partition=recipe.partition,
