@@ -141,6 +141,8 @@ def measure(what: str, number: int) -> dict[str, Any]:
         what: "signs", "digits" or "large".
         number: Of images; of the largest model, the expected batch.
     """
+    jax.config.update("jax_threefry_gpu_kernel_lowering", True)  # as the command line does
+    jnp.zeros(1).block_until_ready()  # the GPU's own start is no part of a fit
     if what == "large":
         spec = vf.ImageSpec(height=256, width=256, channels=3)
         rng = np.random.default_rng(0)

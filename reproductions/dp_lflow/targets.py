@@ -4,7 +4,7 @@ import math
 
 from reproductions.blocks import Block, Row, across, numbers
 from reproductions.dp_lflow.measures import CNN, DISTANCE, FID, FIT, LR, MEMORY, MLP, OOD, SAMPLING
-from reproductions.dp_lflow.paper import OURS, PAPER, printed
+from reproductions.dp_lflow.paper import OURS, OURS_RAW, PAPER, printed
 from reproductions.dp_lflow.runs import REAL
 from reproductions.dp_lflow.sharpening import RAW, SHARPENED
 
@@ -15,22 +15,32 @@ _PRINTED = {
     1.0: "88.9 - - 69.7 .82 77.4 - - 132.4 .88",
 }
 _MUSTS = {
-    10.0: "96.0 93.5 86.5 16.8 .93 82.0 79.5 79.0 72.3 .91",
-    1.0: "90.5 - - 69.7 .82 78.5 - - 132.4 .88",
+    10.0: {
+        RAW: "96.0 93.5 86.5 - .93 82.0 79.5 79.0 - .91",
+        SHARPENED: "- - - 16.8 - - - - 72.3 -",
+    },
+    1.0: {
+        RAW: "90.5 - - - .82 78.5 - - - .88",
+        SHARPENED: "- - - 69.7 - - - - 132.4 -",
+    },
 }
+_NAMES = {RAW: OURS_RAW, SHARPENED: OURS}
 
 
-def _rows(epsilon: float) -> tuple[Row, Row]:
+def _rows(epsilon: float) -> tuple[Row, ...]:
     text = _PRINTED[epsilon]
     return (
         printed(PAPER, _QUALITY, text, epsilon=epsilon),
-        Row(
-            name=OURS,
-            method="flows",
-            part=SHARPENED,
-            epsilon=epsilon,
-            paper=numbers(_QUALITY, text),
-            must=numbers(_QUALITY, _MUSTS[epsilon]),
+        *(
+            Row(
+                name=_NAMES[part],
+                method="flows",
+                part=part,
+                epsilon=epsilon,
+                paper=numbers(_QUALITY, text),
+                must=numbers(_QUALITY, must),
+            )
+            for part, must in _MUSTS[epsilon].items()
         ),
     )
 
@@ -40,7 +50,9 @@ QUALITY = Block(
     title="Quality",
     columns=_QUALITY,
     rows=tuple(row for epsilon in _MUSTS for row in _rows(epsilon)),
-    words="Samples with post-processing, as in the paper's best row; densities need none.",
+    words="Samples as they are drawn, and with post-processing, as in the paper's best row. The bounds "
+    "of the FID are for the latter, those of classifiers for what a user gets without asking; densities "
+    "need neither.",
 )
 
 _TIMES = (*across("mnist", FIT, SAMPLING, MEMORY), *across("fashion", FIT, SAMPLING, MEMORY))
@@ -48,17 +60,13 @@ TIME = Block(
     table="time",
     title="Time and memory",
     columns=_TIMES,
-    rows=tuple(
-        Row(
-            name=OURS,
-            method="flows",
-            epsilon=epsilon,
-            must=numbers(_TIMES, "45 - - - - -"),
-        )
-        for epsilon in (10.0, 1.0)
+    rows=(
+        Row(name=OURS, method="flows", epsilon=10.0, must=numbers(_TIMES, "45 - - - - -")),
+        Row(name=OURS, method="flows", epsilon=1.0),
     ),
-    words="All ten classes, compilation included; the slowest and the largest of the runs. The bound "
-    "is for one GPU. Memory is that of the process on the host.",
+    words="All ten classes, compilation and the start of the GPU included; the slowest and the largest "
+    "of the runs. The bound is for one GPU that does nothing else, which was so for MNIST at epsilon 10 "
+    "alone: the other runs had three more beside them. Memory is that of the process on the host.",
 )
 
 _SMALL = across("digits", CNN, MLP, LR, OOD, DISTANCE, FIT)
