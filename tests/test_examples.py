@@ -8,6 +8,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SMALL = {
+    "anomalies.py": [],
     "classify_exactly.py": ["--candidates", "64"],
     "density.py": [],
     "digits_images.py": ["--steps", "20"],
@@ -17,6 +18,7 @@ SMALL = {
 }
 """Settings under which each example takes seconds."""
 PAID = {
+    "anomalies.py": "answers",
     "classify_exactly.py": "model",
     "density.py": "start (grid)",
     "digits_images.py": "training",

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from veilflow import audit as audit
     from veilflow import datasets as datasets
     from veilflow._core.errors import ArtifactError as ArtifactError
     from veilflow._core.errors import BudgetError as BudgetError
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from veilflow.models.architecture import realnvp as realnvp
     from veilflow.models.chained import ChainedImputer as ChainedImputer
     from veilflow.models.density import DensityFlow as DensityFlow
+    from veilflow.models.detect.ensemble import EnsembleDetector as EnsembleDetector
+    from veilflow.models.detect.fitted_ensemble import FittedEnsemble as FittedEnsemble
+    from veilflow.models.detect.likelihood import LikelihoodDetector as LikelihoodDetector
     from veilflow.models.expm.classifier import ExpMechClassifier as ExpMechClassifier
     from veilflow.models.expm.fitted_classifier import (
         FittedExpMechClassifier as FittedExpMechClassifier,
@@ -50,8 +54,10 @@ if TYPE_CHECKING:
     from veilflow.models.table.fitted_table import FittedTableFlow as FittedTableFlow
     from veilflow.models.table.table_flow import TableFlow as TableFlow
     from veilflow.privacy.budget import Budget as Budget
+    from veilflow.privacy.dataset_ledger import DatasetLedger as DatasetLedger
     from veilflow.privacy.guarantees import Guarantee as Guarantee
     from veilflow.privacy.ledger import Ledger as Ledger
+    from veilflow.privacy.policy import Policy as Policy
     from veilflow.tabular.columns import Boolean as Boolean
     from veilflow.tabular.columns import Categorical as Categorical
     from veilflow.tabular.columns import Datetime as Datetime
@@ -73,10 +79,13 @@ _HOMES = {
     "BudgetError": "veilflow._core.errors",
     "Categorical": "veilflow.tabular.columns",
     "ChainedImputer": "veilflow.models.chained",
+    "DatasetLedger": "veilflow.privacy.dataset_ledger",
     "Datetime": "veilflow.tabular.columns",
     "DensityFlow": "veilflow.models.density",
+    "EnsembleDetector": "veilflow.models.detect.ensemble",
     "ExpMechClassifier": "veilflow.models.expm.classifier",
     "FittedDensityFlow": "veilflow.models.fitted_density",
+    "FittedEnsemble": "veilflow.models.detect.fitted_ensemble",
     "FittedExpMechClassifier": "veilflow.models.expm.fitted_classifier",
     "FittedImageFlow": "veilflow.models.image.fitted_image",
     "FittedMixtureDensity": "veilflow.models.fitted_mixture",
@@ -91,15 +100,18 @@ _HOMES = {
     "ImageSpec": "veilflow.images.spec",
     "LaplacePrior": "veilflow.models.expm.prior",
     "Ledger": "veilflow.privacy.ledger",
+    "LikelihoodDetector": "veilflow.models.detect.likelihood",
     "MixtureDensity": "veilflow.models.mixture",
     "NotPrivateWarning": "veilflow._core.errors",
     "Numeric": "veilflow.tabular.columns",
     "NumpyroModel": "veilflow.models.posterior.numpyro_model",
     "OpenCategorical": "veilflow.tabular.columns",
     "Ordinal": "veilflow.tabular.columns",
+    "Policy": "veilflow.privacy.policy",
     "PrivacyError": "veilflow._core.errors",
     "Schema": "veilflow.tabular.schema",
     "TableFlow": "veilflow.models.table.table_flow",
+    "audit": "veilflow.audit",
     "circulation": "veilflow.models.circulation",
     "combine_posteriors": "veilflow.models.posterior.combining",
     "datasets": "veilflow.datasets",
@@ -122,10 +134,13 @@ __all__ = [
     "BudgetError",
     "Categorical",
     "ChainedImputer",
+    "DatasetLedger",
     "Datetime",
     "DensityFlow",
+    "EnsembleDetector",
     "ExpMechClassifier",
     "FittedDensityFlow",
+    "FittedEnsemble",
     "FittedExpMechClassifier",
     "FittedImageFlow",
     "FittedMixtureDensity",
@@ -140,15 +155,18 @@ __all__ = [
     "ImageSpec",
     "LaplacePrior",
     "Ledger",
+    "LikelihoodDetector",
     "MixtureDensity",
     "NotPrivateWarning",
     "Numeric",
     "NumpyroModel",
     "OpenCategorical",
     "Ordinal",
+    "Policy",
     "PrivacyError",
     "Schema",
     "TableFlow",
+    "audit",
     "circulation",
     "combine_posteriors",
     "datasets",
@@ -167,7 +185,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'veilflow' has no attribute {name!r}")
     module = import_module(_HOMES[name])
-    return module if name in ("circulation", "datasets", "expm") else getattr(module, name)
+    return module if name in ("audit", "circulation", "datasets", "expm") else getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -11,9 +11,11 @@ from veilflow.models.artifact import Artifact
 # name in the manifest -> (module, class); the class has a classmethod from_artifact(artifact)
 _MODELS: dict[str, tuple[str, str]] = {
     "DensityFlow": ("veilflow.models.fitted_density", "FittedDensityFlow"),
+    "EnsembleDetector": ("veilflow.models.detect.fitted_ensemble", "FittedEnsemble"),
     "ExpMechClassifier": ("veilflow.models.expm.fitted_classifier", "FittedExpMechClassifier"),
     "FlowPosterior": ("veilflow.models.posterior.fitted_posterior", "FittedPosterior"),
     "ImageFlow": ("veilflow.models.image.fitted_image", "FittedImageFlow"),
+    "LikelihoodDetector": ("veilflow.models.detect.likelihood", "LikelihoodDetector"),
     "TableFlow": ("veilflow.models.table.fitted_table", "FittedTableFlow"),
     "MixtureDensity": ("veilflow.models.fitted_mixture", "FittedMixtureDensity"),
 }

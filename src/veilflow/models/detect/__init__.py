@@ -1,0 +1,1 @@
+"""Anomaly detection: thresholds on a released density, and ensembles that answer queries."""

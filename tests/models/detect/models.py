@@ -1,0 +1,34 @@
+"""Released models with known numbers, made without a fit."""
+
+import numpy as np
+
+import veilflow as vf
+from veilflow.models.domain import Ball, Box, Domain
+from veilflow.models.em import Mixture
+from veilflow.privacy.events import Gaussian
+from veilflow.privacy.ledger import Ledger
+
+LEDGER = Ledger().spend(Gaussian(4.0), purpose="training")
+BOX = Box.declared((-5.0, 5.0))
+BALL = Ball(5.0)
+
+
+def mixture(
+    domain: Domain = BOX, *, correlation: float = 0.8, columns: tuple[str, ...] | None = None
+) -> vf.FittedMixtureDensity:
+    """Two normals of two columns, in units of the data around (1, 0) and (-2, 1)."""
+    covariance = np.array([[1.0, correlation], [correlation, 1.0]]) * 0.3
+    scale = np.broadcast_to(domain.scale, (2,))
+    factors = np.linalg.cholesky(covariance) / scale[:, None]
+    return vf.FittedMixtureDensity(
+        mixture=Mixture(
+            weights=np.array([0.7, 0.3]),
+            means=domain.encode(np.array([[1.0, 0.0], [-2.0, 1.0]])),
+            factors=np.stack([factors, 0.5 * factors]),
+        ),
+        domain=domain,
+        columns=columns,
+        ledger=LEDGER,
+        guarantee=LEDGER.guarantee(delta=1e-6),
+        settings={"dim": 2, "num_components": 2},
+    )

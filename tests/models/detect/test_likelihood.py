@@ -1,0 +1,284 @@
+"""A threshold on a released density: three ways to set it, scores, files."""
+
+import dataclasses
+import types
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import veilflow as vf
+from tests.models.detect.models import BALL, LEDGER, mixture
+from tests.models.image import small as images
+from tests.models.table import small as tables
+from veilflow.models import registry
+from veilflow.models.detect.likelihood import _threshold
+from veilflow.privacy.events import ExponentialMechanism
+
+OUTSIDE = "ignore:some rows lie outside:UserWarning"
+
+
+@pytest.fixture(scope="module")
+def detector() -> vf.LikelihoodDetector:
+    return vf.LikelihoodDetector(mixture(), false_alarm_rate=0.05).from_samples(8_000, seed=1)
+
+
+@pytest.fixture(scope="module")
+def table() -> vf.LikelihoodDetector:
+    with tables.quick():
+        return vf.LikelihoodDetector(tables.fitted(), false_alarm_rate=0.1).from_samples(
+            500, seed=1
+        )
+
+
+# -- thresholds ------------------------------------------------------------------------------------
+
+
+def test_samples_of_the_model_are_called_odd_at_the_asked_rate(detector):
+    rate = detector.predict(detector.model.sample(20_000, seed=2)).mean()
+    assert rate == pytest.approx(0.05, abs=0.012)  # 4 deviations of both draws
+    assert detector.ledger == LEDGER
+    assert detector.guarantee == detector.model.guarantee
+    same = vf.LikelihoodDetector(mixture(), false_alarm_rate=0.05).from_samples(8_000, seed=1)
+    assert same.threshold == detector.threshold
+
+
+def test_the_threshold_of_n_scores_is_exceeded_by_a_further_one_at_most_at_the_rate():
+    rng = np.random.default_rng(0)
+    scores = rng.exponential(size=(4000, 19))
+    further = rng.exponential(size=4000)
+    above = [x > _threshold(row, 0.1, "n") for row, x in zip(scores, further, strict=True)]
+    assert np.mean(above) == pytest.approx(0.1, abs=0.02)  # exactly 2 of 20 places
+    assert _threshold(np.arange(19.0), 0.1, "n") == 17.0
+
+
+def test_scores_that_many_rows_share_do_not_raise_the_false_alarm_rate():
+    scores = np.repeat([1.0, 2.0, 3.0], [90, 8, 2])
+    assert (scores > _threshold(scores, 0.05, "n")).mean() <= 0.05
+    assert _threshold(np.ones(100), 0.05, "n") == 1.0
+
+
+def test_too_few_rows_for_a_rate_are_refused():
+    detector = vf.LikelihoodDetector(mixture(), false_alarm_rate=0.01)
+    with pytest.raises(ValueError, match=r"needs num_samples to be at least 99, got 98"):
+        detector.from_samples(98)
+    with pytest.raises(ValueError, match="the number of public rows to be at least 99"):
+        detector.from_public(np.zeros((3, 2)))
+
+
+@pytest.mark.filterwarnings(OUTSIDE)
+def test_public_rows_set_a_threshold_and_the_guarantee_says_so():
+    rows = np.random.default_rng(0).normal([1, 0], 0.5, size=(500, 2))
+    detector = vf.LikelihoodDetector(mixture(), false_alarm_rate=0.1).from_public(rows)
+    assert detector.predict(rows).mean() == pytest.approx(0.1, abs=0.01)
+    assert detector.ledger.entries == LEDGER.entries
+    assert detector.guarantee.epsilon == detector.model.guarantee.epsilon
+    assert "declared public" in str(detector.guarantee)
+    rows[:100] = 99.0
+    with pytest.raises(ValueError, match="no threshold keeps the false-alarm rate"):
+        detector.from_public(rows)
+    assert "public" not in str(detector.from_samples(100).guarantee)
+
+
+@pytest.mark.filterwarnings(OUTSIDE)
+def test_a_private_quantile_is_paid_for_beside_the_model():
+    rows = mixture().sample(20_000, seed=4)
+    rows[:10] = 99.0
+    paid = vf.LikelihoodDetector(mixture(), false_alarm_rate=0.05).from_private(
+        rows, budget=vf.Budget(epsilon=1.0, delta=0.0)
+    )
+    # with 4,096 candidates the rank is off by more than 40 of 20,000 once in 10^5 times
+    assert paid.predict(rows).mean() == pytest.approx(0.05, abs=0.005)
+    assert paid.ledger.entries[:-1] == LEDGER.entries
+    assert paid.ledger.entries[-1].event == ExponentialMechanism(1.0)
+    alone = mixture().guarantee.epsilon
+    assert alone < paid.guarantee.epsilon <= alone + 1.0
+    # spent is spent, whatever sets the threshold after it
+    assert paid.from_samples(100).ledger == paid.ledger
+    twice = paid.from_private(rows, budget=vf.Budget(epsilon=1.0, delta=0.0))
+    assert len(twice.ledger.entries) == len(LEDGER.entries) + 2
+
+
+def test_a_threshold_is_not_paid_for_with_nothing_or_with_infinity():
+    detector = vf.LikelihoodDetector(mixture())
+    with pytest.raises(TypeError, match="budget must be a Budget"):
+        detector.from_private(np.zeros((3, 2)), budget=1.0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="must be finite"):
+        detector.from_private(np.zeros((3, 2)), budget=vf.Budget(float("inf"), 1e-6))
+
+
+def test_without_a_threshold_there_are_scores_but_no_answers():
+    detector = vf.LikelihoodDetector(mixture())
+    assert np.isfinite(detector.score([[0.0, 0.0]])).all()
+    with pytest.raises(ValueError, match="no threshold yet"):
+        detector.predict([[0.0, 0.0]])
+    assert "no threshold yet" in repr(detector)
+    declared = vf.LikelihoodDetector(mixture(), threshold=2.0)
+    np.testing.assert_array_equal(declared.predict([[1, 0], [4, -4]]), [False, True])
+
+
+# -- scores ----------------------------------------------------------------------------------------
+
+
+def test_scores_are_minus_the_log_density(detector):
+    rows = np.array([[1.0, 0.0], [3.0, -3.0]])
+    np.testing.assert_array_equal(detector.score(rows), -detector.model.log_prob(rows))
+    assert detector.predict(rows).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("model", [mixture(), mixture(BALL)], ids=["box", "ball"])
+def test_rows_outside_the_bounds_are_odd_whatever_the_threshold(model):
+    detector = vf.LikelihoodDetector(model, threshold=1e9)
+    rows = np.array([[0.0, 0.0], [5.001, 0.0], [1e300, -1e300]])
+    with pytest.warns(UserWarning, match="outside the declared bounds"):
+        assert detector.score(rows).tolist()[1:] == [np.inf, np.inf]
+    with pytest.warns(UserWarning, match="outside the declared bounds"):
+        assert detector.predict(rows).tolist() == [False, True, True]
+    border = model.domain.clamp(rows)  # on the border is inside, whatever rounding says
+    assert not detector.predict(border).any()
+    with pytest.raises(ValueError, match=r"missing|finite|numbers"):
+        detector.score([[np.nan, 0.0]])
+
+
+def test_a_table_is_scored_by_its_schema(table):
+    rows = tables.frame(200, seed=5)
+    np.testing.assert_array_equal(table.score(rows), -table.model.log_prob(rows))
+    assert 0 <= table.predict(rows).mean() < 0.5
+    rows.loc[3, "gain"] = 5000.0
+    rows.loc[4, "age"] = None  # a gap is no number out of range
+    with pytest.warns(UserWarning, match="outside the declared bounds"):
+        scores = table.score(rows)
+    assert np.flatnonzero(np.isinf(scores)).tolist() == [3]
+
+
+def test_images_are_scored_as_members_of_a_class():
+    model = images.drawn()
+    with pytest.raises(ValueError, match="label must name the class"):
+        vf.LikelihoodDetector(model)
+    detector = vf.LikelihoodDetector(model, label="dot", false_alarm_rate=0.2).from_samples(50)
+    shown = images.images()
+    np.testing.assert_array_equal(detector.score(shown), model.ood_score(shown, "dot"))
+    assert detector.predict(shown).dtype == bool
+    with pytest.raises(ValueError, match="no columns"):
+        detector.explain(shown)
+    bare = vf.LikelihoodDetector(images.drawn("unlabeled"), threshold=0.0)
+    assert bare.score(images.images(images.BARE)).shape == (images.NUM_IMAGES,)
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(TypeError, match="model must be a fitted density, table or image model"):
+        vf.LikelihoodDetector(vf.MixtureDensity(budget=vf.Budget(1.0, 1e-6), bounds=(0, 1)))
+    with pytest.raises(ValueError, match="label is for image models"):
+        vf.LikelihoodDetector(mixture(), label=3)
+    with pytest.raises(ValueError, match="false_alarm_rate"):
+        vf.LikelihoodDetector(mixture(), false_alarm_rate=0.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        vf.LikelihoodDetector(mixture()).threshold = 1.0  # type: ignore[misc]
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["samples", "public", "private", "none"])
+def test_a_detector_comes_back_from_its_file(detector, tmp_path, kind):
+    rows = np.random.default_rng(0).normal([1, 0], 0.5, size=(500, 2))
+    made = {
+        "samples": detector,
+        "public": detector.from_public(rows),
+        "private": detector.from_private(rows, budget=vf.Budget(0.5, 0.0)),
+        "none": vf.LikelihoodDetector(mixture(columns=("a", "b"))),
+    }[kind]
+    made.save(tmp_path / "d.veil")
+    found = vf.load(tmp_path / "d.veil")
+    assert isinstance(found, vf.LikelihoodDetector)
+    for name in ("threshold", "false_alarm_rate", "ledger", "guarantee", "columns", "paid"):
+        assert getattr(found, name) == getattr(made, name)
+    assert found.model.ledger == made.model.ledger
+    assert found.model.guarantee == made.model.guarantee
+    np.testing.assert_array_equal(found.score(rows), made.score(rows))
+
+
+def test_detectors_of_tables_and_images_come_back_too(table, tmp_path):
+    table.save(tmp_path / "t.veil")
+    rows = tables.frame(50, seed=6)
+    np.testing.assert_array_equal(vf.load(tmp_path / "t.veil").score(rows), table.score(rows))
+    detector = vf.LikelihoodDetector(images.drawn(), label="dot", threshold=1.0)
+    detector.save(tmp_path / "i.veil")
+    shown = images.images()
+    np.testing.assert_array_equal(vf.load(tmp_path / "i.veil").score(shown), detector.score(shown))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_paid": 7},
+        {"num_paid": -1},
+        {"threshold": float("nan")},
+        {"false_alarm_rate": 2},
+        {"model": {"class": "LikelihoodDetector"}},
+        {"model": {}},
+    ],
+    ids=str,
+)
+def test_a_doctored_file_is_refused(detector, change):
+    whole = detector.to_artifact()
+    with pytest.raises(vf.ArtifactError):
+        registry.from_artifact(dataclasses.replace(whole, manifest={**whole.manifest, **change}))
+
+
+# -- explanations ----------------------------------------------------------------------------------
+
+
+def log_normal(x: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    return -0.5 * ((x - mean) ** 2 / variance + np.log(2 * np.pi * variance))
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.8, 0.999])
+def test_cells_are_explained_by_their_conditional_density(correlation):
+    """Against the conditionals of normals, which are known."""
+    model = mixture(correlation=correlation)
+    rows = np.array([[1.0, 0.0], [1.5, -0.5], [-2.0, 1.0], [0.0, 0.0]])
+    found = vf.LikelihoodDetector(model).explain(rows)
+    covariances, weights = model.covariances, model.weights
+    for j in (0, 1):
+        i = 1 - j
+        marginal, conditional = [], []
+        for weight, mean, cov in zip(weights, model.means, covariances, strict=True):
+            marginal.append(np.log(weight) + log_normal(rows[:, i], mean[i], cov[i, i]))
+            slope = cov[i, j] / cov[i, i]
+            rest = cov[j, j] - slope * cov[i, j]
+            center = mean[j] + slope * (rows[:, i] - mean[i])
+            conditional.append(marginal[-1] + log_normal(rows[:, j], center, rest))
+        exact = np.logaddexp(*conditional) - np.logaddexp(*marginal) + np.log(10)
+        np.testing.assert_allclose(found[:, j], exact, atol=0.02)
+
+
+def test_the_odd_column_is_the_one_that_is_blamed():
+    detector = vf.LikelihoodDetector(mixture(correlation=0.0))
+    found = detector.explain([[1.0, 3.5], [-4.5, 0.0]])
+    assert found.argmin(axis=1).tolist() == [1, 0]
+    assert detector.explain([[1.0, 7.0]])[0].tolist()[1] == -np.inf
+    ball = vf.LikelihoodDetector(mixture(BALL, correlation=0.0))
+    assert ball.explain([[1.0, 3.5], [-4.5, 0.0]]).argmin(axis=1).tolist() == [1, 0]
+    assert not np.isnan(ball.explain([[5.0, 0.0], [30.0, 40.0]])).any()
+
+
+def test_cells_of_a_table_are_explained_by_sums_over_codes(table):
+    """Against scores of the rows themselves with each listed value put in."""
+    rows = tables.frame(6, seed=7).drop(index=0)
+    found = table.explain(rows)
+    assert found.shape == (5, len(table.columns))
+    for name, values in (("sex", ["F", "M"]), ("grade", ["a", "b", "c", None])):
+        own = table.model.log_prob(rows)
+        each = [table.model.log_prob(rows.assign(**{name: value})) for value in values]
+        exact = own - np.logaddexp.reduce(each, axis=0) + np.log(len(values))
+        np.testing.assert_allclose(found[:, table.columns.index(name)], exact, atol=1e-4)
+    rows = pd.concat([rows])
+    rows.iloc[2, 1] = 5000.0
+    assert table.explain(rows)[2].tolist()[1] == -np.inf
+
+
+def test_a_table_without_exact_conditionals_is_not_explained(table):
+    other = dataclasses.replace(table.model, density=types.SimpleNamespace(kind="hflow"))
+    with pytest.raises(ValueError, match="only the flow of codes has exact conditionals"):
+        vf.LikelihoodDetector(other).explain(tables.frame(3))
