@@ -17,6 +17,8 @@ _TOPS = (1.0, 3.0, 0.5, 2.0)
 _SD = 0.2
 BOUNDS = ([0.0] * 4 + [-1.0] * 5, [*_TOPS, *[6.0] * 5])
 """Of (w, x), declared: what the model can bring about, with room."""
+MEAN_BOUNDS = tuple(ends[:5] for ends in BOUNDS)
+"""Of w and the mean of x."""
 _HMC = {"draws": 20_000, "warm": 500, "step": 0.35, "leaps": 5}
 
 TITLES = {
@@ -69,6 +71,18 @@ def regression() -> tuple[np.ndarray, np.ndarray]:
     return w.astype(np.float32), x.astype(np.float32)
 
 
+def with_means(w: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Rows of w and the mean of x: by the declared model, all that x says of beta."""
+    return np.concatenate([w, x.mean(axis=1, keepdims=True)], axis=1)
+
+
+def with_measures(rows: np.ndarray, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Subjects of such rows: measures around their mean, by the declared error."""
+    errors = _SD * np.random.default_rng(seed).standard_normal((len(rows), REPEATS))
+    x = rows[:, 4:] + errors - errors.mean(axis=1, keepdims=True)
+    return rows[:, :4].astype(np.float32), x.astype(np.float32)
+
+
 @lru_cache(maxsize=1)
 def reference_draws() -> np.ndarray:
     """Draws of the posterior by a long Hamiltonian chain, started at its mode."""
@@ -78,9 +92,10 @@ def reference_draws() -> np.ndarray:
         return jnp.sum(jax.vmap(lambda *record: log_likelihood(beta, record))(w, x))
 
     beta = jnp.asarray(BETA)
+    curvature = -jax.hessian(total)(beta)
     for _ in range(8):
-        curvature = -jax.hessian(total)(beta)
         beta = beta + jnp.linalg.solve(curvature, jax.grad(total)(beta))
+        curvature = -jax.hessian(total)(beta)
     factor = jnp.asarray(np.linalg.cholesky(np.linalg.inv(np.asarray(curvature, np.float64))))
     factor, top = factor.astype(jnp.float32), total(beta)
 

@@ -60,7 +60,11 @@ def _accuracy(rows: np.ndarray, test: np.ndarray, *, seed: int) -> float:
     number = min(np.bincount(labels.astype(int)))
     if number < 3:
         return float((truth == (labels.mean() > 0.5)).mean())
-    machine = CalibratedClassifierCV(SVC(random_state=seed), cv=min(3, number), ensemble=False)
+    machine = CalibratedClassifierCV(
+        SVC(random_state=seed),
+        cv=min(3, number),
+        ensemble=False,  # pyright: ignore[reportArgumentType]
+    )
     fitted = make_pipeline(StandardScaler(), machine).fit(rows, labels)
     own, scores = (fitted.predict_proba(x)[:, 1] for x in (rows, test))
     cuts = np.unique(np.quantile(own, np.linspace(0.02, 0.98, 49)))

@@ -13,7 +13,7 @@ from reproductions.dp_nf_vi.data import Posterior
 from reproductions.dp_nf_vi.estimators import DELTA
 
 REFERENCE, SYNTHETIC, REAL, PATIENTS = "hmc", "synthetic", "real", "patients"
-TRAINED = "synthetic, trained"
+TRAINED, MEANS = "synthetic, trained", "synthetic, means"
 SIMULATION = "through the equations"
 SETS = 5
 """Synthetic sets of a run, from one generator."""
@@ -68,7 +68,7 @@ def _regression(task: Task) -> Finished:
         draws = data.reference_draws()
         result = {"posterior": Posterior.of(draws).told(), "guarantee": _NONE}
         return Finished(result, {"draws": draws[::20]}, time.perf_counter() - start)
-    if task.method in (SYNTHETIC, TRAINED):
+    if task.method in (SYNTHETIC, TRAINED, MEANS):
         found, model = _from_synthetic(task)
         seconds = time.perf_counter() - start
         draws = np.random.default_rng(0).multivariate_normal(*found, size=1_000)
@@ -91,19 +91,21 @@ def _regression(task: Task) -> Finished:
 
 def _from_synthetic(task: Task) -> tuple[tuple[np.ndarray, np.ndarray], Any]:
     """The posterior of several synthetic sets, by the usual rules, and the generator of all of them."""
-    rows = np.concatenate(data.regression(), axis=1)
+    w, x = data.regression()
+    by_means = task.method == MEANS
     model = estimators.generator(
-        rows,
-        data.BOUNDS,
+        data.with_means(w, x) if by_means else np.concatenate([w, x], axis=1),
+        data.MEAN_BOUNDS if by_means else data.BOUNDS,
         budget=_budget(task.epsilon),
         seed=task.split,
         trained=task.method == TRAINED,
     )
     means, covariances = [], []
     for number in range(SETS):
-        drawn = model.sample(data.NUM_RECORDS, seed=100 * task.split + number).astype(np.float32)
+        seed = 100 * task.split + number
+        drawn = model.sample(data.NUM_RECORDS, seed=seed).astype(np.float32)
         found = estimators.without_privacy(
-            (drawn[:, :4], drawn[:, 4:]),
+            data.with_measures(drawn, seed=seed) if by_means else (drawn[:, :4], drawn[:, 4:]),
             log_likelihood=data.log_likelihood,
             parameters=data.NAMES,
             steps=0,
@@ -130,15 +132,12 @@ def _cohort(task: Task) -> Finished:
         return Finished(result, {}, time.perf_counter() - start)
     whole, fill = _budget(task.epsilon), _budget(task.epsilon)
     if whole.private:
-        parts = whole.split({"filling": _IMPUTATION_SHARE, "rows": 1 - _IMPUTATION_SHARE})
-        fill, whole = parts["filling"], parts["rows"]
+        fill = whole.split({"filling": _IMPUTATION_SHARE, "rows": 1 - _IMPUTATION_SHARE})["filling"]
     rows, imputer = estimators.filled(train, budget=fill, seed=task.split)
-    model = estimators.generator(rows, data.cohort_bounds(), budget=whole, seed=task.split)
-    ledger = imputer.ledger
-    for entry in model.ledger.entries:
-        ledger = ledger.spend(entry.event, purpose=entry.purpose)
-    for sentence in model.ledger.assumptions:
-        ledger = ledger.assuming(sentence)
+    model = estimators.generator(
+        rows, data.cohort_bounds(), budget=whole, seed=task.split, before=imputer.ledger
+    )
+    ledger = estimators.joined(imputer.ledger, model.ledger)
     made = model.sample(max(len(train), 500), seed=task.split)
     seconds = time.perf_counter() - start
     released = estimators.two_parameters(made[: len(train)], epsilon=math.inf, seed=0)

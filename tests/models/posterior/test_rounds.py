@@ -41,8 +41,10 @@ def test_all_rounds_together_cost_what_one_release_costs():
 
 
 def test_the_released_event_is_the_one_that_was_settled():
-    released = found(Noises.of(1.0))
-    assert sorted(map(str, released.event.events)) == sorted(map(str, Noises.of(1.0).event.events))
+    released, settled = found(Noises.of(1.0)).event, Noises.of(1.0).event
+    assert isinstance(released, Together)
+    assert isinstance(settled, Together)
+    assert sorted(map(str, released.events)) == sorted(map(str, settled.events))
     assert found(Noises(0.0, 0.0, 0.0)).event == NonPrivate()
 
 

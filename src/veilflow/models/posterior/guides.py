@@ -7,12 +7,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Key
 
 from veilflow._core import check
 from veilflow.flows import LU, AbstractBijection, ActNorm, architectures
 from veilflow.nn.frozen import trainable_part
+from veilflow.nn.masked import MaskedDense
 
 KINDS = ("maf", "iaf", "nsf", "realnvp", "full-rank", "mean-field")
 _GAUSSIAN = ("full-rank", "mean-field")
@@ -72,23 +74,45 @@ class Guide:
 
 
 class Skeleton:
-    """A guide without its numbers: from a vector to the map it makes."""
+    """A guide without its numbers: from a vector to the map it makes.
+
+    Weights that a mask holds at zero are not among the numbers: their gradients are zero, and what a
+    record costs grows with the length of the vector.
+    """
 
     def __init__(self, guide: Guide, dim: int):
         self.guide, self.dim = guide, dim
-        trained, self._fixed = trainable_part(guide.build(dim, key=jax.random.key(0)))
-        numbers, self._unravel = ravel_pytree(trained)
-        self.size = numbers.size
+        built = guide.build(dim, key=jax.random.key(0))
+        trained, self._fixed = trainable_part(built)
+        everything, self._unravel = ravel_pytree(trained)
+        self._whole = everything.size
+        self._free = np.flatnonzero(ravel_pytree(trainable_part(_with_masks(built))[0])[0])
+        self.size = self._free.size
 
     def start(self, key: Key[Array, ""]) -> Float[Array, " numbers"]:
         """The numbers of the identity, or of a map close to it."""
-        numbers = ravel_pytree(trainable_part(self.guide.build(self.dim, key=key))[0])[0]
+        everything = ravel_pytree(trainable_part(self.guide.build(self.dim, key=key))[0])[0]
+        numbers = everything[self._free]
         # the small weights of a last layer bend a normal by percents: they grow if they are needed
         return numbers if self.guide.kind not in _GAUSSIAN else jnp.zeros_like(numbers)
 
     def bijection(self, numbers: Float[Array, " numbers"]) -> AbstractBijection:
         """The map of some numbers."""
-        return eqx.combine(self._unravel(numbers), self._fixed)
+        everything = jnp.zeros(self._whole, numbers.dtype).at[self._free].set(numbers)
+        return eqx.combine(self._unravel(everything), self._fixed)
+
+
+def _with_masks(bijection: AbstractBijection) -> AbstractBijection:
+    """`bijection` with ones for numbers: zeros where a weight is held at zero by its mask."""
+
+    def ones(node: Any) -> Any:
+        filled = jax.tree.map(lambda x: jnp.ones_like(x) if eqx.is_inexact_array(x) else x, node)
+        if not isinstance(node, MaskedDense):
+            return filled
+        mask = jnp.broadcast_to(node.mask, node.weight.shape)
+        return eqx.tree_at(lambda layer: layer.weight, filled, mask)
+
+    return jax.tree.map(ones, bijection, is_leaf=lambda node: isinstance(node, MaskedDense))
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,143 @@
+"""Regressions ready for a posterior: likelihood, prior, start and scale, all from declared bounds.
+
+Slopes are in the units of the columns. The intercept is what is expected where every column is at the
+middle of its bounds: far from there it would say little, and depend on all slopes.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from veilflow._core import check
+
+KINDS = ("linear", "logistic", "poisson")
+INTERCEPT, LOG_SD = "intercept", "log_sd"
+_LOG_SD_SCALE = 2.0
+"""Deviation of the prior of a log deviation: any from a hundredth of the bounds to all of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regression:
+    """A target that depends on columns by a linear predictor.
+
+    Args:
+        kind: "linear" (normal errors of unknown deviation, whose log is the last parameter),
+            "logistic" (a target of 0 and 1), or "poisson" (counts, by the log of their mean).
+        columns: Names of the columns that explain.
+        target: Name of the column that is explained.
+        bounds: `(low, high)` of columns and target, one number each, the target last; declared, not
+            read from records. What lies outside is moved to the nearer one.
+        prior_scale: Deviation of the priors, all normal: of what a column changes from the middle of
+            its bounds to their end, and of the intercept. In half the width of the target's bounds if
+            linear, in log odds if logistic, in log means if poisson.
+    """
+
+    kind: str
+    columns: tuple[str, ...]
+    target: str
+    bounds: tuple[tuple[float, ...], tuple[float, ...]]
+    prior_scale: float = 2.0
+
+    def __post_init__(self) -> None:
+        check.one_of(KINDS, kind=self.kind)
+        check.positive(prior_scale=self.prior_scale)
+        names = (*self.columns, self.target)
+        taken = sorted({INTERCEPT, LOG_SD} & {*self.columns})
+        if len(set(names)) < len(names) or not self.columns or taken:
+            raise ValueError(
+                "there must be a column at least, names must differ, and none may be "
+                f"{INTERCEPT!r} or {LOG_SD!r}, got {', '.join(names)}."
+            )
+        low, high = self.bounds
+        if len(low) != len(names) or len(high) != len(names):
+            raise ValueError(f"bounds must be of {', '.join(names)}, one pair each.")
+        for name, *ends in zip(names, low, high, strict=True):
+            if not (all(map(math.isfinite, ends)) and ends[0] < ends[1]):
+                raise ValueError(f"bounds of {name!r} must be finite and rise.")
+        if self.kind == "logistic" and (low[-1], high[-1]) != (0, 1):
+            raise ValueError(
+                f"a logistic regression needs a target of 0 and 1, but bounds of {self.target!r} are "
+                f"{low[-1]:g} and {high[-1]:g}. Declare 0 and 1."
+            )
+        if self.kind == "poisson" and low[-1] < 0:
+            raise ValueError(
+                f"counts are not negative, but {self.target!r} is declared from {low[-1]:g}."
+            )
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The intercept, a slope by the name of each column, and the log deviation if linear."""
+        return (INTERCEPT, *self.columns, *((LOG_SD,) if self.kind == "linear" else ()))
+
+    @property
+    def middle(self) -> Float[np.ndarray, " names"]:
+        """The middle of all bounds."""
+        return np.mean(self.bounds, axis=0)
+
+    @property
+    def half(self) -> Float[np.ndarray, " names"]:
+        """Half their width."""
+        low, high = map(np.array, self.bounds)
+        return (high - low) / 2
+
+    @property
+    def start(self) -> Float[np.ndarray, " parameters"]:
+        """The middle of the prior."""
+        level = {"linear": self.middle[-1], "logistic": 0.0, "poisson": math.log(self.middle[-1])}
+        last = [math.log(self.half[-1] / 2)] if self.kind == "linear" else []
+        return np.array([level[self.kind], *np.zeros(len(self.columns)), *last])
+
+    @property
+    def scale(self) -> Float[np.ndarray, " parameters"]:
+        """The deviation of the prior."""
+        unit = self.prior_scale * (self.half[-1] if self.kind == "linear" else 1.0)
+        last = [_LOG_SD_SCALE] if self.kind == "linear" else []
+        return np.array([unit, *(unit / self.half[:-1]), *last])
+
+    @cached_property
+    def log_prior(self) -> Callable[[Array], Array]:
+        """Normals around `start`."""
+        start, scale = jnp.float32(self.start), jnp.float32(self.scale)
+        return lambda theta: -0.5 * jnp.sum(((theta - start) / scale) ** 2)
+
+    @cached_property
+    def log_likelihood(self) -> Callable[[Array, Any], Array]:
+        """Of one record, up to a constant."""
+        kind, number = self.kind, len(self.columns)
+        half, middle = jnp.float32(self.half), jnp.float32(self.middle[-1])
+
+        def log_likelihood(theta: Float[Array, " parameters"], record: Any) -> Float[Array, ""]:
+            x, y = record  # both in half widths from the middle, as `records` makes them
+            slopes = jnp.sum(theta[1 : 1 + number] * half[:-1] * x)
+            if kind == "linear":
+                log_sd = theta[-1] - jnp.log(half[-1])
+                off = y - (theta[0] - middle + slopes) / half[-1]
+                return -0.5 * (off * jnp.exp(-log_sd)) ** 2 - log_sd
+            predictor, y = theta[0] + slopes, middle + half[-1] * y
+            rest = jax.nn.softplus(predictor) if kind == "logistic" else jnp.exp(predictor)
+            return y * predictor - rest
+
+        return log_likelihood
+
+    def records(
+        self, values: Float[np.ndarray, "records names"]
+    ) -> tuple[Float[np.ndarray, "records columns"], Float[np.ndarray, " records"]]:
+        """Rows of columns and target, as the likelihood takes them: inside the bounds, scaled."""
+        low, high = map(np.array, self.bounds)
+        inside = np.clip(np.asarray(values, np.float64), low, high)
+        scaled = ((inside - self.middle) / self.half).astype(np.float32)
+        return scaled[:, :-1], scaled[:, -1]
+
+    def to_json(self) -> dict[str, Any]:
+        """What was declared, as plain JSON values."""
+        names = (*self.columns, self.target)
+        bounds = {n: [float(x) for x in e] for n, *e in zip(names, *self.bounds, strict=True)}
+        told = {"kind": self.kind, "target": self.target, "columns": list(self.columns)}
+        return {**told, "bounds": bounds, "prior_scale": float(self.prior_scale)}
