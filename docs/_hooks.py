@@ -13,6 +13,7 @@ API = {
     "engine": "Private training.",
     "nn": "Layers that know their own per-example gradient.",
     "flows": "Densities, with no idea of privacy.",
+    "audit": "Attacks on what is released, and measurements of the engine.",
     "evaluation": "How good a model is. Results on private rows are as private as they are.",
 }
 GENERATED = "benchmarks*.md"  # written by other commands; linked when present

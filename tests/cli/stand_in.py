@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from veilflow.models import artifact as artifacts
+from veilflow.models.domain import Box
 from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
 from veilflow.tabular import Rows, read_rows, write_rows
@@ -35,6 +36,8 @@ class FittedDensityFlow:
     columns: tuple[str, ...] | None
     delta: float
     mean: np.ndarray
+    dim = 2
+    domain = Box((-9.0,), (9.0,))
 
     @property
     def guarantee(self):

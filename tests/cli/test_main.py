@@ -23,6 +23,8 @@ def test_the_version_is_printed(veilflow):
         "account",
         "calibrate",
         "inspect",
+        "report",
+        "spending",
         "reproduce",
     ],
 )
@@ -53,7 +55,10 @@ def test_the_installed_command_prints_an_error_without_a_traceback(tmp_path):
 def test_the_demo_leaves_synthetic_rows_a_model_and_a_figure(in_json, quick, tmp_path):
     found = in_json("demo", "--out", "some/demo")
     folder = tmp_path / "some" / "demo"
-    assert {path.name for path in folder.iterdir()} == {"model.veil", "synthetic.csv", "figure.png"}
+    left = {"model.veil", "synthetic.csv", "figure.png", "card", "internal"}
+    assert {path.name for path in folder.iterdir()} == left
+    assert (folder / "card" / "card.html").is_file()
+    assert [path.name for path in (folder / "internal").iterdir()] == ["curator.html"]
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert read_rows(folder / "synthetic.csv").columns == ("x", "y")
     assert found["guarantee"]["delta"] == 1e-6

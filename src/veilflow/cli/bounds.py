@@ -68,7 +68,7 @@ def _read_bounds(file: Path, rows: "Rows") -> Bounds:
     with open(file, "rb") as opened:
         try:
             table = tomllib.load(opened)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{file} is not a TOML file: {error}") from None
     names: Sequence[str] = rows.columns or [f"x{i + 1}" for i in range(rows.values.shape[1])]
     for name in table:
@@ -87,12 +87,19 @@ def _read_bounds(file: Path, rows: "Rows") -> Bounds:
             )
         if not _is_pair(pair):
             raise ValueError(f"{file}: {name} must be two numbers, such as {name} = [0, 120].")
-        low, high = float(pair[0]), float(pair[1])
+        low, high = _double(pair[0]), _double(pair[1])
         if not -math.inf < low < high < math.inf:
             raise ValueError(f"{file}: {name} must be finite and rise, got [{low:g}, {high:g}].")
         lows.append(low)
         highs.append(high)
     return lows, highs
+
+
+def _double(number: int | float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # a whole number of any length is TOML; the caller says that it is too large
+        return math.inf if number > 0 else -math.inf
 
 
 def _is_pair(value: object) -> bool:

@@ -8,6 +8,7 @@ import typer
 from veilflow.cli.output import AsJson, emit, guarded, note, statement
 
 _NUM_RECORDS = 50_000
+_NUM_COMPARED = 5_000  # rows in the curator's report: enough to see, and quick
 _LOW, _HIGH = (-1.5, -1.0), (2.5, 1.5)  # around the moons; they follow from the generator
 
 
@@ -18,7 +19,7 @@ def demo(
     delta: Annotated[float, typer.Option(help="The delta it is stated at.")] = 1e-6,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a private density to generated data; leave synthetic rows, the model and a figure.
+    """Fit a private density to generated data; leave synthetic rows, the model, a figure and reports.
 
     Files of an earlier demo in the same folder are replaced.
     """
@@ -56,6 +57,11 @@ def demo(
         high=_HIGH,
         claim=f"epsilon {fitted.guarantee.epsilon:.3g}, delta {fitted.guarantee.delta:.3g}",
     )
+    from veilflow.reports import curator_report, release_card, write_card, write_curator
+
+    paths["card"] = write_card(release_card(fitted), out / "card")["card.html"]
+    report = curator_report(fitted, rows.values, max_rows=_NUM_COMPARED)
+    paths["curator"] = write_curator(report, out / "internal")
     from veilflow.cli.inspect import describe_ledger, ledger_table
 
     ledger = describe_ledger(fitted.ledger, delta=delta)

@@ -8,6 +8,7 @@ import typer
 
 from veilflow.cli.bounds import read_bounded
 from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, statement
+from veilflow.cli.spending import DataLedger, Dataset, PolicyFile, afforded, begin
 
 if TYPE_CHECKING:
     from veilflow.models.image.recipe import ImageRecipe
@@ -151,6 +152,9 @@ def density(
     hardened: Hardened = False,
     checkpoint: CheckpointFile = None,
     dry_run: DryRun = False,
+    policy: PolicyFile = None,
+    data_ledger: DataLedger = None,
+    dataset: Dataset = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -164,6 +168,13 @@ def density(
     from veilflow.privacy.budget import Budget
 
     budget = Budget(epsilon, delta)
+    allowed = begin(
+        budget,
+        policy=policy,
+        data_ledger=data_ledger,
+        dataset=dataset,
+        conditional=seed is not None,
+    )
     rows, box = read_bounded(data, columns, low=low, high=high, file=bounds, row_norm=row_norm)
     settings = {
         "row_norm": row_norm,
@@ -187,11 +198,13 @@ def density(
         hardened=hardened,
         **given(settings),
     )
+    dim = rows.values.shape[1]  # of the rows, no more is used
     if dry_run:
-        dim = rows.values.shape[1]  # of the rows, no more is used
         forecast(model.recipe(dim), model.ledger(dim), delta, as_json=as_json)
         return
-    fitted = model.fit(rows, progress=True, checkpoint=checkpoint, save_as=out)
+    with allowed.reserved(lambda: model.ledger(dim), data=data, checkpoint=checkpoint) as spent:
+        fitted = model.fit(rows, progress=True, checkpoint=checkpoint, save_as=out)
+        spent(fitted.ledger)
     report(out, fitted.guarantee, as_json=as_json)
 
 
@@ -212,6 +225,9 @@ def mixture(
     iterations: Annotated[int | None, typer.Option(help="Number of noisy steps of EM.")] = None,
     seed: Seed = None,
     hardened: Hardened = False,
+    policy: PolicyFile = None,
+    data_ledger: DataLedger = None,
+    dataset: Dataset = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -221,6 +237,13 @@ def mixture(
     from veilflow.privacy.budget import Budget
 
     budget = Budget(epsilon, delta)
+    allowed = begin(
+        budget,
+        policy=policy,
+        data_ledger=data_ledger,
+        dataset=dataset,
+        conditional=seed is not None,
+    )
     rows, box = read_bounded(data, columns, low=low, high=high, file=bounds, row_norm=row_norm)
     settings = {
         "row_norm": row_norm,
@@ -230,99 +253,10 @@ def mixture(
         "seed": seed,
     }
     model = MixtureDensity(budget=budget, bounds=box, hardened=hardened, **given(settings))
-    fitted = model.fit(rows, progress=True)
-    fitted.save(out)
-    report(out, fitted.guarantee, as_json=as_json)
-
-
-@app.command("table")
-@guarded
-def table(
-    data: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or Arrow file with a header.")],
-    schema: Annotated[Path, typer.Option(help="TOML file of the declared columns.")],
-    epsilon: Epsilon,
-    delta: Delta,
-    out: Out,
-    num_records: NumRecords = None,
-    warm_start: Annotated[
-        WarmStart | None, typer.Option(help="What the flow starts from, and pays for.")
-    ] = None,
-    warm_share: Annotated[
-        float | None, typer.Option(help="What that takes of the squared privacy parameter.")
-    ] = None,
-    pay_for_discovery: Annotated[
-        bool,
-        typer.Option(
-            "--pay-for-discovery", help="Forget what is not confirmed, and pay to find it."
-        ),
-    ] = False,
-    hidden: Hidden = None,
-    most_bins: Annotated[int | None, typer.Option(help="About how many bins for a number.")] = None,
-    label_weight: Annotated[
-        float | None, typer.Option(help="How often the label counts in training.")
-    ] = None,
-    steps: Steps = None,
-    batch_size: BatchSize = None,
-    sampling_rate: SamplingRate = None,
-    clip_norm: ClipNorm = None,
-    learning_rate: LearningRate = None,
-    weight_decay: WeightDecay = None,
-    seed: Seed = None,
-    extra: Annotated[
-        Extra, typer.Option(help="What to do about columns that the schema does not have.")
-    ] = Extra.ERROR,
-    invalid: Annotated[
-        Invalid, typer.Option(help="What to do about cells that are not as declared.")
-    ] = Invalid.ERROR,
-    hardened: Hardened = False,
-    checkpoint: CheckpointFile = None,
-    dry_run: DryRun = False,
-    force: Force = False,
-    as_json: AsJson = False,
-) -> None:
-    """Fit a table of numbers, categories, dates and gaps with differential privacy (DP-HFlow).
-
-    The schema says what is public of each column; `veilflow schema` drafts one. A dry run does not
-    open the table.
-    """
-    check_out(out, force=force, inputs=(data, schema))
-    from veilflow.models.table.table_flow import TableFlow
-    from veilflow.privacy.budget import Budget
-    from veilflow.tabular.schema import Schema
-
-    settings = {
-        "num_records": num_records,
-        "warm_start": None if warm_start is None else warm_start.value,
-        "warm_share": warm_share,
-        "hidden": None if hidden is None else _sizes(hidden),
-        "most_bins": most_bins,
-        "label_weight": label_weight,
-        "steps": steps,
-        "batch_size": batch_size,
-        "sampling_rate": sampling_rate,
-        "clip_norm": clip_norm,
-        "learning_rate": learning_rate,
-        "weight_decay": weight_decay,
-        "seed": seed,
-    }
-    model = TableFlow(
-        schema=Schema.from_file(schema),
-        budget=Budget(epsilon, delta),
-        pay_for_discovery=pay_for_discovery,
-        hardened=hardened,
-        **given(settings),
-    )
-    if dry_run:
-        forecast(model.recipe(), model.preview(), delta, as_json=as_json)
-        return
-    fitted = model.fit(
-        data,
-        progress=True,
-        extra=extra.value,
-        invalid=invalid.value,
-        checkpoint=checkpoint,
-        save_as=out,
-    )
+    with allowed.reserved(lambda: afforded(budget, hardened=hardened), data=data) as spent:
+        fitted = model.fit(rows, progress=True)
+        fitted.save(out)
+        spent(fitted.ledger)
     report(out, fitted.guarantee, as_json=as_json)
 
 
@@ -337,12 +271,13 @@ def _architecture(flow: Flow | None, blocks: int | None, hidden: str | None) -> 
 
     if flow is None and blocks is None and hidden is None:
         return None
-    sizes = None if hidden is None else _sizes(hidden)
+    layers = None if hidden is None else sizes(hidden)
     make = getattr(architecture, (flow or Flow.MAF).value)
-    return make(**given({"blocks": blocks, "hidden": sizes}))
+    return make(**given({"blocks": blocks, "hidden": layers}))
 
 
-def _sizes(text: str) -> tuple[int, ...]:
+def sizes(text: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them."""
     try:
         return tuple(int(cell) for cell in text.split(","))
     except ValueError:

@@ -8,8 +8,10 @@ import typer
 
 from veilflow.cli import fit
 from veilflow.cli.bounds import read_bounded
+from veilflow.cli.inspect import show_price
 from veilflow.cli.labeled import feature_names, is_series, read_labels, read_series
-from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, statement
+from veilflow.cli.output import AsJson, Force, check_out, guarded
+from veilflow.cli.spending import DataLedger, Dataset, PolicyFile, begin
 
 
 class Sampler(StrEnum):
@@ -79,6 +81,9 @@ def classifier(
     ] = None,
     seed: fit.Seed = None,
     dry_run: fit.DryRun = False,
+    policy: PolicyFile = None,
+    data_ledger: DataLedger = None,
+    dataset: Dataset = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -92,6 +97,14 @@ def classifier(
     from veilflow.models.expm.prior import GaussianPrior, LaplacePrior
     from veilflow.privacy.budget import Budget
 
+    budget = Budget(epsilon, delta)
+    allowed = begin(
+        budget,
+        policy=policy,
+        data_ledger=data_ledger,
+        dataset=dataset,
+        conditional=sampler in (Sampler.FLOW, Sampler.HMC),
+    )
     listed = tuple(name.strip() for name in classes.split(","))
     shape = GaussianPrior if prior is Prior.GAUSSIAN else LaplacePrior
     features, box = _features(
@@ -105,7 +118,7 @@ def classifier(
         "seed": seed,
     }
     estimator = ExpMechClassifier(
-        budget=Budget(epsilon, delta),
+        budget=budget,
         prior=shape(prior_scale),
         sampler=sampler.value,
         model=model.value,
@@ -114,10 +127,14 @@ def classifier(
         **fit.given(settings),
     )
     if dry_run:
-        _forecast(estimator, _num_features(features), delta, as_json=as_json)
+        ledger = estimator.ledger(_num_features(features))
+        show_price(ledger, delta=delta, as_json=as_json)
         return
-    fitted = estimator.fit(features, read_labels(data, label), progress=True)
-    fitted.save(out)
+    planned = _num_features(features)
+    with allowed.reserved(lambda: estimator.ledger(planned), data=data) as spent:
+        fitted = estimator.fit(features, read_labels(data, label), progress=True)
+        fitted.save(out)
+        spent(fitted.ledger)
     fit.report(out, fitted.guarantee, as_json=as_json)
 
 
@@ -159,20 +176,3 @@ def _both(low: str, high: str) -> tuple[list[float], list[float]]:
 
 def _num_features(features: Any) -> int:
     return features[0].shape[-1] if isinstance(features, tuple) else features.values.shape[1]
-
-
-def _forecast(estimator: Any, num_features: int, delta: float, *, as_json: bool) -> None:
-    """Print what a fit would cost, and on what that rests."""
-    from rich.console import Console
-
-    from veilflow.cli.inspect import describe_ledger, ledger_table
-
-    ledger = estimator.ledger(num_features)
-    guarantee, entries = ledger.guarantee(delta=delta), describe_ledger(ledger, delta=delta)
-    if as_json:
-        emit({"guarantee": guarantee.to_json(), "ledger": entries}, "", as_json=True)
-        return
-    console = Console(soft_wrap=True, markup=False, highlight=False)
-    console.print("nothing was spent. A fit would be")
-    console.print(statement(guarantee))
-    console.print(ledger_table(entries))

@@ -8,6 +8,7 @@ import typer
 
 from veilflow.cli import fit
 from veilflow.cli.output import AsJson, Force, check_out, guarded
+from veilflow.cli.spending import DataLedger, Dataset, PolicyFile, begin
 
 
 class Reconstruction(StrEnum):
@@ -76,6 +77,9 @@ def images(
     ] = Invalid.ERROR,
     checkpoint: fit.CheckpointFile = None,
     dry_run: fit.DryRun = False,
+    policy: PolicyFile = None,
+    data_ledger: DataLedger = None,
+    dataset: Dataset = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -88,6 +92,14 @@ def images(
     from veilflow.models.image.image_flow import ImageFlow
     from veilflow.privacy.budget import Budget
 
+    budget = Budget(epsilon, delta)
+    allowed = begin(
+        budget,
+        policy=policy,
+        data_ledger=data_ledger,
+        dataset=dataset,
+        conditional=seed is not None,
+    )
     settings = {
         "num_records": num_records,
         "partition": None if partition is None else partition.value,
@@ -100,20 +112,20 @@ def images(
         "weight_decay": weight_decay,
         "seed": seed,
     }
-    model = ImageFlow(
-        spec=ImageSpec.from_file(spec), budget=Budget(epsilon, delta), **fit.given(settings)
-    )
+    model = ImageFlow(spec=ImageSpec.from_file(spec), budget=budget, **fit.given(settings))
     if dry_run:
         fit.forecast(model.recipe(), model.ledger(), delta, as_json=as_json)
         return
-    fitted = model.fit(
-        data,
-        labels,
-        progress=True,
-        invalid=invalid.value,
-        checkpoint=checkpoint,
-        save_as=out,
-    )
+    with allowed.reserved(model.ledger, data=data, checkpoint=checkpoint) as spent:
+        fitted = model.fit(
+            data,
+            labels,
+            progress=True,
+            invalid=invalid.value,
+            checkpoint=checkpoint,
+            save_as=out,
+        )
+        spent(fitted.ledger)
     fit.report(out, fitted.guarantee, as_json=as_json)
 
 

@@ -104,6 +104,20 @@ def ledger_table(records: list[dict[str, Any]]) -> Any:
     return table
 
 
+def show_price(ledger: "Ledger", *, delta: float, as_json: bool) -> None:
+    """Print what a fit would cost, and on what that rests."""
+    from rich.console import Console
+
+    guarantee, entries = ledger.guarantee(delta=delta), describe_ledger(ledger, delta=delta)
+    if as_json:
+        emit({"guarantee": guarantee.to_json(), "ledger": entries}, "", as_json=True)
+        return
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    console.print("nothing was spent. A fit would be")
+    console.print(statement(guarantee))
+    console.print(ledger_table(entries))
+
+
 def _show(found: "Artifact", result: dict[str, Any], again: "Guarantee | None") -> None:
     from rich.console import Console
 

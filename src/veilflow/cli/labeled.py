@@ -15,8 +15,11 @@ def is_series(data: Path) -> bool:
     """Whether a file is an NPZ of series with gaps."""
     if data.suffix.lower() != ".npz" or not data.is_file() or not zipfile.is_zipfile(data):
         return False
-    with zipfile.ZipFile(data) as opened:
-        return {f"{name}.npy" for name in _SERIES} <= set(opened.namelist())
+    try:
+        with zipfile.ZipFile(data) as opened:
+            return {f"{name}.npy" for name in _SERIES} <= set(opened.namelist())
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):  # whoever reads it says so
+        return False
 
 
 def read_series(data: Path) -> tuple["np.ndarray", ...]:
@@ -24,12 +27,12 @@ def read_series(data: Path) -> tuple["np.ndarray", ...]:
     return tuple(_array(data, name) for name in _SERIES)
 
 
-def feature_names(data: Path, label: str) -> list[str]:
-    """The columns of a table but that of labels, in their order."""
+def feature_names(data: Path, label: str, *, flag: str = "--label") -> list[str]:
+    """The columns of a table but that of labels, which `flag` names, in their order."""
     from veilflow.tabular.frames import open_table
 
     names = open_table(data, chunk=1).names
-    _check_label(label, names)
+    _check_label(label, names, flag=flag)
     return [name for name in names if name != label]
 
 
@@ -64,17 +67,23 @@ def _word(cell: Any) -> str:
     return str(cell).strip()
 
 
-def _check_label(label: str, names: tuple[str, ...]) -> None:
+def _check_label(label: str, names: tuple[str, ...], *, flag: str = "--label") -> None:
     if label not in names:
-        raise ValueError(f"--label {label!r} is not a column. There are {', '.join(names)}.")
+        raise ValueError(f"{flag} {label!r} is not a column. There are {', '.join(names)}.")
 
 
 def _array(data: Path, name: str) -> "np.ndarray":
     import numpy as np
 
-    with np.load(data, allow_pickle=False) as found:
-        if name not in found.files:
+    with open(data, "rb") as file:
+        try:
+            found: Any = np.load(file, allow_pickle=False)
+            array = found[name] if name in found.files else None
+        except Exception:  # NumPy lets many kinds of error out of a damaged file
             raise ValueError(
-                f"{data} has no array {name!r}. Series need values, mask, since, labels."
-            )
-        return found[name]
+                f"{data} is not a readable NPZ file of plain numbers: damaged, foreign, or holding "
+                "Python objects."
+            ) from None
+    if not isinstance(array, np.ndarray):  # a member that is no array comes back as its bytes
+        raise ValueError(f"{data} has no array {name!r}. Series need values, mask, since, labels.")
+    return array

@@ -6,14 +6,19 @@ import typer
 
 from veilflow.cli import (
     account,
+    audit,
     classify,
     demo,
     fit,
     fit_classifier,
     fit_images,
+    fit_table,
     inspect,
+    posterior,
+    report,
     reproduce,
     schema,
+    spending,
     use,
 )
 
@@ -26,6 +31,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("schema")(schema.schema)
+fit.app.command("table")(fit_table.table)
 fit.app.command("images")(fit_images.images)
 fit.app.command("classifier")(fit_classifier.classifier)
 app.add_typer(fit.app, name="fit")
@@ -33,9 +39,13 @@ app.command("sample")(use.sample)
 app.command("score")(use.score)
 app.command("impute")(use.impute)
 app.command("classify")(classify.classify)
+app.add_typer(posterior.app, name="posterior")
 app.command("account")(account.account)
 app.command("calibrate")(account.calibrate)
 app.command("inspect")(inspect.inspect)
+app.command("audit")(audit.audit)
+app.command("report")(report.report)
+app.command("spending")(spending.spending)
 app.command("reproduce")(reproduce.reproduce)
 
 

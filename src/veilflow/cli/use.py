@@ -66,6 +66,10 @@ def sample(
         drawn = {"label": label, "sharpen": sharpen, "seed": seed}
         use_images.sample(fitted, out, num_rows, model=model, force=force, as_json=as_json, **drawn)
         return
+    if not hasattr(fitted, "sample_to"):
+        raise ValueError(
+            f"{model} has no rows to draw. Draws of a posterior are made by posterior sample."
+        )
     _only("images", "--label", label)
     _only("images", "--sharpen", sharpen)
     check_out(out, force=force, inputs=(model,))

@@ -1,0 +1,290 @@
+"""`veilflow detect`: make a detector of anomalies, and ask it about rows."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from veilflow.cli import detect_query
+from veilflow.cli.bounds import read_bounded
+from veilflow.cli.fit import BoundsFile, Columns, High, Low, RowNorm, given, report
+from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, note, statement
+from veilflow.cli.spending import DataLedger, Dataset, PolicyFile, begin
+
+if TYPE_CHECKING:
+    from veilflow.models.detect.likelihood import LikelihoodDetector
+
+app = typer.Typer(help="Anomalies: make a detector, ask it about rows.", no_args_is_help=True)
+
+_MODEL = ".veil"
+
+
+class Density(StrEnum):
+    """What parts of an ensemble have; a test keeps these words those of the library."""
+
+    FLOW = "flow"
+    MIXTURE = "mixture"
+
+
+class Method(StrEnum):
+    """How an ensemble answers; a test keeps these words those of the library."""
+
+    EXPONENTIAL = "exponential"
+    SPARSE_VECTOR = "sparse_vector"
+    NOISY_MAX = "noisy_max"
+
+
+@app.callback()
+def _group() -> None:
+    """Anomalies: make a detector, ask it about rows."""
+
+
+@app.command("fit")
+@guarded
+def fit(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A model (*.veil): its density tells what is odd. Or a file of records: an ensemble "
+            "that answers with privacy is trained on them."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="The file to write: d.veil; of an ensemble, e.private.")
+    ],
+    false_alarm_rate: Annotated[
+        float | None,
+        typer.Option(help="Of a model: share of normal rows that may be called odd."),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="A public number instead: a score; of an ensemble, a log density."),
+    ] = None,
+    public: Annotated[
+        Path | None,
+        typer.Option(help="Of a model: public normal rows that set the threshold, for nothing."),
+    ] = None,
+    private: Annotated[
+        Path | None,
+        typer.Option(help="Of a model: private normal rows that do, for --epsilon."),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Of a model of images: the class to compare with.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Of all answers; with --private, of the threshold.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="Of all answers; default 0.")] = None,
+    low: Low = None,
+    high: High = None,
+    bounds: BoundsFile = None,
+    row_norm: RowNorm = None,
+    columns: Columns = None,
+    parts: Annotated[int | None, typer.Option(help="Parts of an ensemble.")] = None,
+    density: Annotated[
+        Density | None, typer.Option(help="What each part of an ensemble learns.")
+    ] = None,
+    method: Annotated[Method | None, typer.Option(help="How an ensemble answers.")] = None,
+    max_queries: Annotated[
+        int | None, typer.Option(help="Answers that the budget is shared by.")
+    ] = None,
+    max_anomalies: Annotated[
+        int | None, typer.Option(help="Of sparse_vector, instead: anomalies.")
+    ] = None,
+    quorum: Annotated[
+        float | None, typer.Option(help="Of sparse_vector: share of parts against a row.")
+    ] = None,
+    components: Annotated[int | None, typer.Option(help="Of mixture: normals of a part.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Of flow: steps of training.")] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(help="File of spent queries; default: the name of --out with .journal."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For the same threshold or parts; answers stay random.")
+    ] = None,
+    policy: PolicyFile = None,
+    data_ledger: DataLedger = None,
+    dataset: Dataset = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a detector of anomalies: of a fitted model, or of the records themselves.
+
+    Of a model, the threshold comes from its own samples, which is free, unless --public, --private or
+    --threshold says otherwise; the detector may be released, and answers any number of queries.
+
+    Of records, an ensemble is trained without privacy and kept to yourself; its answers are private,
+    and there are as many as --max-queries says.
+    """
+    check_out(out, force=force, inputs=(source,))
+    of_model = {
+        "--false-alarm-rate": false_alarm_rate,
+        "--public": public,
+        "--private": private,
+        "--label": label,
+    }
+    bounded = {"low": low, "high": high, "file": bounds, "row_norm": row_norm}
+    answers = {
+        "parts": parts,
+        "density": density,
+        "method": method,
+        "max_queries": max_queries,
+        "max_anomalies": max_anomalies,
+        "quorum": quorum,
+        "num_components": components,
+        "steps": steps,
+    }
+    spending = {"policy": policy, "data_ledger": data_ledger, "dataset": dataset}
+    if source.suffix.lower() == _MODEL:
+        own = {"--low": low, "--high": high, "--bounds": bounds, "--row-norm": row_norm}
+        own |= {"--columns": columns, "--journal": journal, "--delta": delta}
+        own |= {f"--{name.replace('_', '-')}": value for name, value in answers.items()}
+        _left_out(own, "an ensemble, which is trained on a file of records")
+        _of_model(
+            source,
+            out,
+            false_alarm_rate=false_alarm_rate,
+            threshold=threshold,
+            public=public,
+            private=private,
+            label=label,
+            epsilon=epsilon,
+            seed=seed,
+            spending=spending,
+            as_json=as_json,
+        )
+        return
+    _left_out(of_model, f"the detector of a fitted model, and {source} is not one (*{_MODEL})")
+    if epsilon is None:
+        raise ValueError("give --epsilon: what all answers together may cost.")
+    _ensemble(
+        source,
+        out,
+        columns=columns,
+        bounded=bounded,
+        settings=given({**answers, "threshold": threshold, "seed": seed}),
+        epsilon=epsilon,
+        delta=delta or 0.0,
+        journal=journal or out.with_name(f"{out.name}.journal"),
+        spending=spending,
+        as_json=as_json,
+    )
+
+
+app.command("query")(detect_query.query)
+
+
+def _of_model(
+    source: Path,
+    out: Path,
+    *,
+    false_alarm_rate: float | None,
+    threshold: float | None,
+    public: Path | None,
+    private: Path | None,
+    label: str | None,
+    epsilon: float | None,
+    seed: int | None,
+    spending: dict[str, Any],
+    as_json: bool,
+) -> None:
+    from veilflow.models import registry
+    from veilflow.models.detect.likelihood import LikelihoodDetector
+    from veilflow.privacy.budget import Budget
+    from veilflow.privacy.events import ExponentialMechanism
+    from veilflow.privacy.ledger import Ledger
+
+    ways = {"--threshold": threshold, "--public": public, "--private": private}
+    chosen = [flag for flag, value in ways.items() if value is not None]
+    if len(chosen) > 1:
+        raise ValueError(f"give one of {', '.join(ways)}, got {' and '.join(chosen)}.")
+    if (private is None) != (epsilon is None):
+        raise ValueError(
+            "--epsilon pays for a threshold of --private rows: give both, or neither. Other "
+            "thresholds cost nothing."
+        )
+    fitted = registry.load(source)
+    settings = given({"false_alarm_rate": false_alarm_rate, "threshold": threshold, "label": label})
+    detector = LikelihoodDetector(fitted, **settings)
+    if private is None:
+        if public is not None:
+            detector = detector.from_public(detect_query.readable(detector, public))
+        elif threshold is None:
+            detector = detector.from_samples(seed=seed)
+        detector.save(out)
+        _released(out, detector, chosen, as_json=as_json)
+        return
+    assert epsilon is not None
+    budget = Budget(epsilon, 0.0)
+    allowed = begin(budget, **spending)
+    planned = Ledger().spend(ExponentialMechanism(epsilon), purpose="threshold (private quantile)")
+    with allowed.reserved(lambda: planned, data=private) as spent:
+        rows = detect_query.readable(detector, private)
+        detector = detector.from_private(rows, budget=budget)
+        detector.save(out)
+        spent(Ledger(entries=detector.paid))
+    _released(out, detector, chosen, as_json=as_json)
+
+
+def _released(
+    out: Path, detector: "LikelihoodDetector", chosen: list[str], *, as_json: bool
+) -> None:
+    source = chosen[0].removeprefix("--") if chosen else "samples"
+    found = {"out": out, "threshold": detector.threshold, "from": source}
+    text = f"wrote {out}\nodd is a score above {detector.threshold:.6g}"
+    result = {**found, "guarantee": detector.guarantee.to_json()}
+    emit(result, f"{text}\n{statement(detector.guarantee)}", as_json=as_json)
+
+
+def _ensemble(
+    source: Path,
+    out: Path,
+    *,
+    columns: str | None,
+    bounded: dict[str, Any],
+    settings: dict[str, Any],
+    epsilon: float,
+    delta: float,
+    journal: Path,
+    spending: dict[str, Any],
+    as_json: bool,
+) -> None:
+    from veilflow.models.detect.ensemble import EnsembleDetector
+    from veilflow.privacy.budget import Budget
+
+    if out.suffix.lower() == _MODEL:
+        raise ValueError(
+            f"--out {out}: an ensemble is never released, and *.veil files are. Give another name, "
+            f"such as {out.stem}.private."
+        )
+    budget = Budget(epsilon, delta)
+    words = {name: getattr(value, "value", value) for name, value in settings.items()}
+    allowed = begin(budget, **spending, conditional=settings.get("seed") is not None)
+    rows, box = read_bounded(source, columns, **bounded)
+    estimator = EnsembleDetector(
+        budget=budget, bounds=box, row_norm=bounded["row_norm"], journal=journal, **words
+    )
+    plan = estimator.plan
+    # all answers that the plan allows: whoever asks later need not come back to the ledger
+    with allowed.reserved(lambda: plan.ledger(plan.limit), data=source) as spent:
+        ensemble = estimator.fit(rows, progress=True)
+        try:
+            ensemble.save(out)
+        except BaseException:
+            journal.unlink(missing_ok=True)  # nothing was answered, so nothing is forgotten
+            raise
+        spent(plan.ledger(plan.limit))
+    note(f"{out} and {journal} are not private: keep them where the records are.")
+    if as_json:
+        result = {"out": out, "journal": journal, "answers": plan.to_json()}
+        emit({**result, "guarantee": ensemble.guarantee.to_json()}, "", as_json=True)
+        return
+    report(out, ensemble.guarantee, as_json=False)
+
+
+def _left_out(flags: dict[str, Any], whose: str) -> None:
+    for flag, value in flags.items():
+        if value is not None:
+            raise ValueError(f"{flag} is for {whose}. Leave it out.")

@@ -1,0 +1,220 @@
+"""`veilflow detect query`: rows in, flags and scores out, a block of rows at a time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, note, statement
+from veilflow.cli.use_images import is_image
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from veilflow.models.detect.fitted_ensemble import FittedEnsemble
+    from veilflow.models.detect.likelihood import LikelihoodDetector
+
+_CHUNK = 8192
+_UNPROTECTED = (
+    "flags and scores are computed from the rows themselves and are as private as they are: the "
+    "detector's guarantee does not cover them"
+)
+
+
+@guarded
+def query(
+    detector: Annotated[Path, typer.Argument(help="A detector, as detect fit wrote it.")],
+    data: Annotated[Path, typer.Argument(help="Rows to ask about; for image models, images.")],
+    out: Annotated[
+        Path, typer.Option(help="The file to write: .csv, .parquet, .arrow; a line for each row.")
+    ],
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also which column makes a row odd. Of a model only.")
+    ] = False,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write for every row whether it is an anomaly.
+
+    Of a model also how odd it is, and for nothing; scores of private rows are private too. Of an
+    ensemble every row is paid for, and all of them are refused where the budget does not suffice.
+    """
+    check_out(out, force=force, inputs=(detector, data))
+    from veilflow.models import registry
+    from veilflow.models.detect.fitted_ensemble import FittedEnsemble
+    from veilflow.models.detect.likelihood import LikelihoodDetector
+    from veilflow.tabular.stream import file_format
+
+    if file_format(out) in ("npz", "npy"):
+        raise ValueError(f"--out {out} must be .csv, .parquet or .arrow: flags are no numbers.")
+    found = registry.load(detector)
+    if isinstance(found, FittedEnsemble):
+        if explain:
+            raise ValueError("--explain is for the detector of a model: an ensemble says no more.")
+        _ask(found, data, out, as_json=as_json)
+        return
+    if not isinstance(found, LikelihoodDetector):
+        raise ValueError(f"{detector} is no detector. Make one of it by detect fit {detector}.")
+    if found.threshold is None:
+        raise ValueError(f"{detector} has no threshold. Make one by detect fit.")
+    _score(found, data, out, explain=explain, as_json=as_json)
+
+
+def readable(detector: "LikelihoodDetector", data: Path) -> Any:
+    """Normal rows that set a threshold, as the detector takes them."""
+    return _images(detector, data) if is_image(detector.model) else data
+
+
+def _score(
+    detector: "LikelihoodDetector", data: Path, out: Path, *, explain: bool, as_json: bool
+) -> None:
+    """Flags and scores, with as many rows in memory as a block has."""
+    from veilflow.tabular.stream import write_tables
+
+    if is_image(detector.model):
+        blocks: Iterator[Any] = iter([_images(detector, data)])
+    else:
+        blocks = _blocks(data, detector.columns)
+    tables = _told(detector, blocks, explain=explain)
+    first = next(tables)  # its columns are those of all others
+    # as private as the rows they are about
+    write_tables(_chained(first, tables), out, schema=first.schema, mode=0o600)
+    note(f"warning: {_UNPROTECTED}.")
+    result = {
+        "out": out,
+        "protected": False,
+        "warning": _UNPROTECTED,
+        "threshold": detector.threshold,
+        "guarantee": detector.guarantee.to_json(),
+    }
+    text = f"wrote {out}\nthe detector: {statement(detector.guarantee)}"
+    emit(result, text, as_json=as_json)
+
+
+def _told(
+    detector: "LikelihoodDetector", blocks: Iterator[Any], *, explain: bool
+) -> "Iterator[pa.Table]":
+    import numpy as np
+    import pyarrow as pa
+
+    for rows in blocks:
+        scores = detector.score(rows)
+        # as `predict` has it, without scoring twice
+        odd = (scores > detector.threshold) | np.isposinf(scores)
+        cells: dict[str, Any] = {"odd": odd, "score": scores}
+        if explain:
+            parts = detector.explain(rows)
+            names = detector.columns or tuple(f"x{i + 1}" for i in range(parts.shape[1]))
+            cells |= {f"explain({name})": part for name, part in zip(names, parts.T, strict=True)}
+            worst = parts.argmin(axis=1) if len(parts) else np.zeros(0, int)
+            cells["oddest"] = np.array(names, object)[worst]
+        yield pa.table({name: pa.array(column) for name, column in cells.items()})
+
+
+def _ask(ensemble: "FittedEnsemble", data: Path, out: Path, *, as_json: bool) -> None:
+    """Answers; whatever was paid for is written, however the command ends."""
+    import numpy as np
+    import pyarrow as pa
+
+    from veilflow._core.errors import BudgetError
+    from veilflow.models.detect.scoring import is_outside
+    from veilflow.tabular.io import read_rows
+    from veilflow.tabular.stream import write_tables
+
+    def rows() -> Iterator[Any]:
+        for block in _blocks(data, ensemble.columns):
+            yield read_rows(block, columns=ensemble.columns).values
+
+    asked = paid = 0
+    for values in rows():  # all of them are read before the first is paid for
+        _check_width(values, ensemble.settings["dim"])
+        asked += len(values)
+        paid += int((~is_outside(ensemble.domain, values)).sum())
+    left = ensemble.queries_left
+    if left is not None and paid > left:
+        raise BudgetError(
+            f"{data} asks for {paid} answers, and {left} are left of the budget. Nothing was spent. "
+            "Ask about fewer rows."
+        )
+    answers: list[Any] = []
+    try:
+        for values in rows():
+            found = ensemble.query(values)
+            answers.append(found)
+            if len(found) < len(values):  # sparse vector has found what was paid for
+                break
+    except BudgetError:
+        if not answers:
+            raise
+    finally:
+        if answers:
+            table = pa.table({"odd": pa.array(np.concatenate(answers))})
+            write_tables([table], out, schema=table.schema)
+    if not answers:
+        raise ValueError(f"{data} has no rows.")
+    answered = sum(map(len, answers))
+    result: dict[str, Any] = {
+        "out": out,
+        "asked": asked,
+        "answered": answered,
+        "odd": int(sum(found.sum() for found in answers)),
+        "queries_left": ensemble.queries_left,
+        "anomalies_left": ensemble.anomalies_left,
+        "guarantee": ensemble.guarantee.to_json(),
+    }
+    over = "" if left is None else f", {ensemble.queries_left} queries are left"
+    if left is None:
+        over = f", {ensemble.anomalies_left} anomalies are left"
+    text = f"wrote {answered} answers to {out}{over}\n{statement(ensemble.guarantee)}"
+    emit(result, text, as_json=as_json)
+    if answered < asked:
+        raise BudgetError(
+            f"the budget was spent after {answered} of {asked} rows. Their answers are in {out}; the "
+            "others have none."
+        )
+
+
+def _check_width(values: Any, dim: int) -> None:
+    if values.shape[1] != dim:
+        raise ValueError(f"rows must have {dim} columns, got {values.shape[1]}.")
+
+
+def _images(detector: "LikelihoodDetector", data: Path) -> Any:
+    from veilflow.cli import use_images
+
+    return use_images.readable(data, detector.model.spec)
+
+
+def _blocks(data: Path, columns: tuple[str, ...] | None) -> "Iterator[Any]":
+    """A file's rows: tables of at most `_CHUNK` rows, at least one; arrays come as a whole."""
+    from veilflow.tabular.io import read_rows
+    from veilflow.tabular.stream import file_format
+
+    kind = file_format(data)
+    if kind in ("npz", "npy"):
+        yield read_rows(data, columns=columns)
+        return
+    if kind == "csv":
+        yield from _texts(data)
+        return
+    import pyarrow as pa
+
+    from veilflow.tabular.frames import open_table
+
+    table = open_table(data, chunk=_CHUNK)
+    some = False
+    for block in table.blocks:
+        some = True
+        yield pa.table([block(i) for i in range(len(table.names))], list(table.names))
+    if not some:
+        yield read_rows(data, columns=columns)
+
+
+def _texts(data: Path) -> "Iterator[Any]":
+    raise NotImplementedError
+
+
+def _chained(first: "pa.Table", others: "Iterator[pa.Table]") -> "Iterator[pa.Table]":
+    yield first
+    yield from others

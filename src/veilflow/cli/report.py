@@ -1,0 +1,135 @@
+"""`veilflow report`: a card to publish, or, with data, a report to keep."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from veilflow.cli.output import AsJson, Force, emit, guarded, note, statement
+from veilflow.cli.spending import PolicyFile, in_force
+
+_LARGEST_AUDIT = 16 * 2**20
+
+
+@guarded
+def report(
+    model: Annotated[Path, typer.Argument(help="A model file, such as m.veil.")],
+    out: Annotated[Path, typer.Option(help="The folder to write into; made if need be.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The records of the fit: writes the INTERNAL curator's report instead."),
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="With --data: records held out, to measure with.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="With --data, of a classifier: the column of labels.")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="With --data, of images: the file of labels.")
+    ] = None,
+    audit: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --data: what `veilflow audit --json` printed. Repeat it."),
+    ] = None,
+    publish: Annotated[
+        bool,
+        typer.Option("--publish", help="Refuse unless all in the folder may be published."),
+    ] = False,
+    policy: PolicyFile = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the release card of a model, which may be published; it reads no data.
+
+    With --data it writes the curator's report instead, which compares the model with the records it was
+    fitted to and must not be published.
+    """
+    if data is not None and publish:
+        raise ValueError(
+            "the curator's report is made from private data and is never published. Leave --publish "
+            "away, or leave --data away for the release card."
+        )
+    only = {"--test": test, "--label": label, "--labels": labels, "--audit": audit}
+    if data is None and any(only.values()):
+        flag = next(name for name, value in only.items() if value)
+        raise ValueError(f"{flag} is for the curator's report: give --data, too.")
+    from veilflow.models import artifact
+    from veilflow.reports.write import CARD_FILES, CURATOR_FILE
+
+    _check_folder(out, CARD_FILES if data is None else (CURATOR_FILE,), force=force)
+    found = artifact.read(model)
+    allowed = in_force(policy)
+    if allowed is not None:
+        allowed.check_guarantee(found.guarantee)
+    if data is None:
+        _card(found, out, publish=publish, as_json=as_json)
+        return
+    audits = [_read_audit(path) for path in audit or []]
+    _curator(found, out, data, test, labels, label, audits, as_json=as_json)
+
+
+def _card(found: Any, out: Path, *, publish: bool, as_json: bool) -> None:
+    from veilflow._core.errors import PrivacyError
+    from veilflow.reports.card import release_card
+    from veilflow.reports.write import check_publishable, write_card
+
+    if publish and out.exists():
+        check_publishable(out)
+    card = release_card(found)
+    if publish and not card.attacker.belief:
+        raise PrivacyError("the data was used without privacy: there is nothing to publish.")
+    paths = write_card(card, out)
+    result = {"document": "release card", "internal": False, "guarantee": card.guarantee.to_json()}
+    result["files"] = list(paths.values())
+    lines = "\n".join(f"wrote {path}" for path in paths.values())
+    emit(result, f"{lines}\n{statement(card.guarantee)}", as_json=as_json)
+
+
+def _curator(
+    found: Any,
+    out: Path,
+    data: Path,
+    test: Path | None,
+    labels: Path | None,
+    label: str | None,
+    audits: list[Any],
+    *,
+    as_json: bool,
+) -> None:
+    from veilflow.models import registry
+    from veilflow.reports.curator import curator_report
+    from veilflow.reports.write import write_curator
+
+    note("INTERNAL: this report is made from private data, and no guarantee covers it")
+    html = curator_report(
+        registry.from_artifact(found), data, test=test, labels=labels, label=label, audit=audits
+    )
+    path = write_curator(html, out)
+    result = {"document": "curator's report", "internal": True, "files": [path]}
+    emit(result, f"wrote {path} (INTERNAL: do not publish)", as_json=as_json)
+
+
+def _check_folder(out: Path, names: tuple[str, ...], *, force: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out} is not a folder. Choose another name.")
+    if not out.resolve().parent.is_dir():
+        raise ValueError(f"the folder of --out {out} does not exist. Create it first.")
+    for name in names:
+        if (out / name).exists() and not force:
+            raise ValueError(
+                f"{out / name} exists. Choose another folder, or pass --force to replace it. Nothing "
+                "was done."
+            )
+
+
+def _read_audit(path: Path) -> Any:
+    with open(path, "rb") as file:
+        data = file.read(_LARGEST_AUDIT + 1)
+    try:
+        if len(data) > _LARGEST_AUDIT:
+            raise ValueError
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError(f"--audit {path} is not what `veilflow audit --json` prints.") from None

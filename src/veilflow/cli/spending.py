@@ -1,0 +1,183 @@
+"""What a fit may spend: the policy in force, and the ledger of a data set; and a look at the latter."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from veilflow.cli.output import AsJson, claim, emit, guarded, note, safe, statement
+
+if TYPE_CHECKING:
+    from veilflow.privacy.budget import Budget
+    from veilflow.privacy.dataset_ledger import DatasetLedger
+    from veilflow.privacy.ledger import Ledger
+    from veilflow.privacy.policy import Policy
+
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy", help="TOML file of what is allowed; else VEILFLOW_POLICY, or policy.toml here."
+    ),
+]
+DataLedger = Annotated[
+    Path | None,
+    typer.Option("--data-ledger", help="File that adds up what all models of a data set cost."),
+]
+Dataset = Annotated[
+    str | None, typer.Option("--dataset", help="Your name for the data set, in --data-ledger.")
+]
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What a fit was allowed to begin with."""
+
+    budget: "Budget"
+    policy: "Policy | None"
+    journal: "DatasetLedger | None"
+    dataset: str | None
+
+    @contextlib.contextmanager
+    def reserved(
+        self, planned: "Callable[[], Ledger]", *, data: Path, checkpoint: Path | None = None
+    ) -> "Iterator[Callable[[Ledger], None]]":
+        """Write down what a fit will spend, then let it run; it says at its end what it spent.
+
+        A fit that fails after this counts as spent: nobody knows what it has looked at.
+        """
+        if self.policy is not None:
+            self.policy.check_assumptions(planned().assumptions)
+        if self.journal is None or self.dataset is None:
+            yield lambda _: None
+            return
+        if not os.access(data, os.R_OK):  # a slip of the pen costs nothing
+            raise FileNotFoundError(2, "no such file, or it may not be read", str(data))
+        name = self.journal.reserve(
+            planned(),
+            dataset=self.dataset,
+            delta=self.budget.delta,
+            policy=self.policy,
+            resume=checkpoint is not None and checkpoint.exists(),
+        )
+        ended = False
+
+        def spent(ledger: "Ledger") -> None:
+            nonlocal ended
+            assert self.journal is not None
+            self.journal.spent(name, ledger)
+            ended = True
+
+        try:
+            yield spent
+        finally:
+            if not ended:
+                note(f"the fit did not end: {self.journal.path} counts it as spent")
+        from veilflow.privacy.dataset_ledger import total_delta
+
+        delta = total_delta(self.policy, self.budget.delta)
+        total = self.journal.total(dataset=self.dataset, delta=delta)
+        note(f"all models of {self.dataset!r} together: {claim(total)}")
+
+
+def begin(
+    budget: "Budget",
+    *,
+    policy: Path | None,
+    data_ledger: Path | None,
+    dataset: str | None,
+    conditional: bool = False,
+) -> Spending:
+    """The policy's answer to a budget; called before data is opened.
+
+    Raises:
+        PolicyError: It is not allowed.
+    """
+    from veilflow.privacy.dataset_ledger import DatasetLedger
+
+    if (data_ledger is None) != (dataset is None):
+        raise ValueError(
+            "give --data-ledger and --dataset together: a file, and your own name for the data set."
+        )
+    found = in_force(policy)
+    if found is not None:
+        found.check(budget, conditional=conditional, dataset=dataset)
+    journal = None if data_ledger is None else DatasetLedger(data_ledger)
+    return Spending(budget, found, journal, dataset)
+
+
+def in_force(policy: Path | None) -> "Policy | None":
+    """The policy, if there is one; which, is said."""
+    from veilflow.privacy.policy import Policy
+
+    found = Policy.find(policy)
+    if found is not None:
+        note(f"policy: {found.source}")
+    return found
+
+
+def afforded(budget: "Budget", *, hardened: bool) -> "Ledger":
+    """The most that a fit can spend of its budget if it does not tell beforehand.
+
+    Gaussian noise of the whole budget; hardened noise is not quite that, and counts as any release.
+    """
+    from veilflow.privacy import calibration
+    from veilflow.privacy.events import ApproximateDP, Event, Gaussian, NonPrivate
+    from veilflow.privacy.ledger import Ledger
+
+    event: Event = NonPrivate()
+    if budget.private and hardened:
+        event = ApproximateDP(budget.epsilon, budget.delta)
+    elif budget.private:
+        noise = calibration.calibrate(
+            Gaussian, budget, bracket=(1e-3, 1e6), increasing=False, what="noise"
+        )
+        event = Gaussian(noise)
+    return Ledger().spend(event, purpose="all of the budget")
+
+
+@guarded
+def spending(
+    file: Annotated[Path, typer.Argument(help="The file of --data-ledger.")],
+    dataset: Annotated[str | None, typer.Option(help="Only this data set.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Where totals are stated.")] = None,
+    settle: Annotated[
+        bool,
+        typer.Option("--settle", help="Count a fit whose line was torn as all of its budget."),
+    ] = False,
+    epsilon: Annotated[float | None, typer.Option(help="With --settle: its epsilon.")] = None,
+    policy: PolicyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """What all models of each data set cost together."""
+    from veilflow.privacy.budget import Budget
+    from veilflow.privacy.dataset_ledger import DatasetLedger, total_delta
+
+    journal = DatasetLedger(file)
+    if not file.is_file():
+        raise FileNotFoundError(2, "no such file", str(file))
+    if settle:
+        if dataset is None or epsilon is None or delta is None:
+            raise ValueError(
+                "--settle needs --dataset, --epsilon and --delta, those of the torn fit."
+            )
+        journal.settle(Budget(epsilon, delta), dataset=dataset)
+    elif epsilon is not None:
+        raise ValueError("--epsilon is for --settle.")
+    if delta is None:
+        delta = total_delta(in_force(policy), 1e-6)
+    entries = journal.entries()
+    names = dict.fromkeys(one.dataset for one in entries if dataset in (None, one.dataset))
+    result: list[dict[str, Any]] = []
+    lines = []
+    for name in names:
+        total = journal.total(dataset=name, delta=delta)
+        states = [one.state for one in entries if one.dataset == name]
+        result.append({"dataset": name, "guarantee": total.to_json(), "fits": states})
+        open_ones = states.count("reserved")
+        more = f", {open_ones} of them running or never ended" if open_ones else ""
+        lines.append(f"{safe(name)}: {len(states)} fits{more}\n  {statement(total)}")
+    emit({"datasets": result}, "\n".join(lines) or "nothing was spent", as_json=as_json)

@@ -1,0 +1,235 @@
+"""A policy: what an organization allows, checked before data is read and before a card is written.
+
+A `policy.toml` holds any of
+
+    max_epsilon = 4.0           # of all models of one data set together
+    min_delta_exponent = 6      # delta at most 1e-6
+    accountants = ["pld"]       # whose sums count
+    conditional = false         # refuse guarantees that rest on more than arithmetic and declarations
+
+    [datasets]
+    patients = 1.0              # this data set has a limit of its own
+"""
+
+import math
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from veilflow._core import check
+from veilflow._core.errors import PrivacyError
+from veilflow.privacy import accounting
+from veilflow.privacy.budget import Budget
+from veilflow.privacy.guarantees import Guarantee
+
+VARIABLE = "VEILFLOW_POLICY"
+FILE = "policy.toml"
+_FIELDS = ("max_epsilon", "min_delta_exponent", "accountants", "conditional", "datasets")
+_ROUNDING = 1 + 1e-9
+_PLAIN = (
+    "noise and sums in float32 count as exact",
+    "sums in float32 count as exact",
+    "noise and sums in float64 count as exact",
+    "numbers from the Threefry generator count as random",
+)
+_DECLARED = "declared, not read from the records"
+_LARGEST = 1 << 16
+
+
+class PolicyError(PrivacyError):
+    """A request is beyond the policy; nothing was read, spent or written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What is allowed. A field that is not given forbids nothing.
+
+    Attributes:
+        max_epsilon: The most that all models of one data set may cost together.
+        max_delta: The largest delta at which a guarantee may be stated.
+        accountants: Whose sums count, by the names that `veilflow.privacy.accounting` knows.
+        conditional: Whether guarantees may rest on sentences beyond arithmetic, the generator and
+            declared facts: a sampler taken for exact, a seed that somebody chose, an approximation.
+        datasets: Limits on epsilon of data sets by name, instead of `max_epsilon`.
+        source: Where the policy was read, to be printed with what it refuses.
+    """
+
+    max_epsilon: float = math.inf
+    max_delta: float = 1.0
+    accountants: tuple[str, ...] | None = None
+    conditional: bool = True
+    datasets: Mapping[str, float] = field(default_factory=dict)
+    source: str = "the policy"
+
+    def __post_init__(self) -> None:
+        for name, limit in {"max_epsilon": self.max_epsilon, **self.datasets}.items():
+            if isinstance(limit, bool) or not limit > 0:
+                raise ValueError(f"{name} must be a number above 0, got {limit}.")
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> "Policy":
+        """The policy in a TOML file. What is misspelt is refused: it would forbid nothing.
+
+        Raises:
+            ValueError: The file is no policy; the message says what is wrong.
+            OSError: There is no such file, or it may not be read.
+        """
+        with open(path, "rb") as file:
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise ValueError(f"{path} has more than {_LARGEST} bytes: not a policy.")
+        try:
+            document = tomllib.loads(data.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path} is not a TOML file: {error}") from None
+        unknown = sorted(set(document) - set(_FIELDS))
+        if unknown:
+            raise ValueError(
+                f"{path}: {unknown[0]!r} is no field of a policy; allowed: {', '.join(_FIELDS)}."
+            )
+        try:
+            return cls(**_parsed(document), source=str(path))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    @classmethod
+    def find(cls, given: str | os.PathLike[str] | None = None) -> "Policy | None":
+        """The policy in force: `given`, else VEILFLOW_POLICY, else policy.toml in this folder."""
+        if given is not None:
+            return cls.from_file(given)
+        if named := os.environ.get(VARIABLE):
+            return cls.from_file(named)
+        return cls.from_file(FILE) if Path(FILE).is_file() else None
+
+    def limit(self, dataset: str | None = None) -> float:
+        """The most that models of a data set may cost together."""
+        if dataset is None:
+            return self.max_epsilon
+        return self.datasets.get(dataset, self.max_epsilon)
+
+    def check(
+        self,
+        budget: Budget,
+        *,
+        accountant: str = "pld",
+        conditional: bool = False,
+        dataset: str | None = None,
+    ) -> None:
+        """Raise unless a fit with this budget may begin. Reads no data.
+
+        Args:
+            budget: What the fit may spend.
+            accountant: Whose sums its guarantee will be.
+            conditional: Whether its guarantee will rest on more than the usual.
+            dataset: The name of the data, where it has a limit of its own.
+
+        Raises:
+            PolicyError: With what was asked, what is allowed and where that is written.
+        """
+        self._check_numbers(budget.epsilon, budget.delta, dataset)
+        if self.accountants is not None and accountant not in self.accountants:
+            raise PolicyError(
+                f"{self.source} allows the accountants {', '.join(self.accountants)}, and this "
+                f"guarantee would be by {accountant!r}."
+            )
+        if conditional and not self.conditional:
+            raise PolicyError(
+                f"{self.source} forbids conditional guarantees, and this one would be. Use an exact "
+                "sampler (zoom, rejection or grid), and no seed."
+            )
+
+    def check_guarantee(self, guarantee: Guarantee, *, dataset: str | None = None) -> None:
+        """Raise unless a guarantee that exists is allowed; a report calls it before it writes.
+
+        Raises:
+            PolicyError: With what the guarantee says and what is allowed.
+        """
+        self._check_numbers(guarantee.epsilon, guarantee.delta, dataset)
+        if self.accountants is not None:
+            labels = {accounting.get(name).label for name in self.accountants}
+            if guarantee.accountant not in labels:
+                raise PolicyError(
+                    f"{self.source} allows the accountants {', '.join(self.accountants)}, and this "
+                    f"guarantee is by {guarantee.accountant!r}."
+                )
+        self.check_assumptions(guarantee.assumptions)
+
+    def check_assumptions(self, assumptions: tuple[str, ...]) -> None:
+        """Raise if conditional guarantees are forbidden and one of these makes one."""
+        found = () if self.conditional else conditions(assumptions)
+        if found:
+            raise PolicyError(
+                f"{self.source} forbids conditional guarantees, and this one assumes: {found[0]!r}."
+            )
+
+    def check_total(self, epsilon: float, delta: float, *, dataset: str) -> None:
+        """Raise if all models of a data set together cost more than allowed."""
+        if not epsilon <= self.limit(dataset) * _ROUNDING:
+            raise PolicyError(
+                f"all models of {dataset!r} together would cost epsilon={epsilon:.4g} at "
+                f"delta={delta:.3g}; {self.source} allows {self.limit(dataset):.4g}. Nothing was "
+                "spent. Ask for less, or use what is released already: that is free."
+            )
+
+    def _check_numbers(self, epsilon: float, delta: float, dataset: str | None) -> None:
+        if not epsilon <= self.limit(dataset) * _ROUNDING:
+            raise PolicyError(
+                f"epsilon={epsilon:.4g} is above {self.limit(dataset):.4g}, the most that "
+                f"{self.source} allows. Ask for less."
+            )
+        if not delta <= self.max_delta * _ROUNDING:
+            raise PolicyError(
+                f"delta={delta:.3g} is above {self.max_delta:.3g}, the most that {self.source} "
+                "allows. Ask for less."
+            )
+
+
+def conditions(assumptions: tuple[str, ...]) -> tuple[str, ...]:
+    """The sentences that make a guarantee conditional: all that are not known to be usual."""
+    return tuple(s for s in assumptions if not _is_usual(s))
+
+
+def _is_usual(sentence: str) -> bool:
+    declared = sentence.endswith(_DECLARED) and not sentence.startswith("CONDITIONAL")
+    return declared or sentence in _PLAIN
+
+
+def _parsed(document: dict[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if "max_epsilon" in document:
+        values["max_epsilon"] = _number("max_epsilon", document["max_epsilon"])
+    if "min_delta_exponent" in document:
+        exponent = document["min_delta_exponent"]
+        check.count(min_delta_exponent=exponent)
+        if exponent > 300:
+            raise ValueError(f"min_delta_exponent must be 1 to 300, got {exponent}.")
+        values["max_delta"] = 10.0**-exponent
+    if "accountants" in document:
+        names = document["accountants"]
+        if not isinstance(names, list) or not names:
+            raise TypeError("accountants must be a list with at least one name.")
+        for name in names:
+            check.one_of(accounting.NAMES, accountants=name)
+        values["accountants"] = tuple(names)
+    if "conditional" in document:
+        if not isinstance(document["conditional"], bool):
+            raise TypeError("conditional must be true or false.")
+        values["conditional"] = document["conditional"]
+    if "datasets" in document:
+        limits = document["datasets"]
+        if not isinstance(limits, dict):
+            raise TypeError("datasets must be a table of names and numbers.")
+        values["datasets"] = {name: _number(name, limit) for name, limit in limits.items()}
+    return values
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is too large.") from None

@@ -1,0 +1,157 @@
+"""The release card: what may be published about a model, and nothing else.
+
+All of it comes from the model file, and of that only from what is public by its kind: the guarantee,
+the ledger, declarations, and values that the ledger pays for. No data is read, and no count of
+rows, no loss, no time and no date is written: the same file gives the same card.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from veilflow._core.errors import PrivacyError
+from veilflow.models.artifact import Artifact
+from veilflow.privacy.guarantees import Guarantee
+from veilflow.privacy.ledger import Ledger
+from veilflow.privacy.policy import conditions
+from veilflow.reports import words
+from veilflow.reports.attacker import AttackerBounds, attacker_bounds
+from veilflow.reports.declared import declared_facts
+from veilflow.reports.recompute import script
+
+FORMAT = 1
+_ROUNDING = 1.001
+"""Accountants may be discretized more finely in another version; a false claim is further off."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One entry of the ledger: what for, what, its epsilon alone and its share of their sum."""
+
+    purpose: str
+    event: str
+    epsilon_alone: float
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseCard:
+    """Everything on a card, as values; `render` makes documents of it.
+
+    Attributes:
+        model: The class of the model.
+        guarantee: The promise.
+        ledger: Every release that went into the model.
+        steps: The ledger, itemized.
+        attacker: What the promise means for one person.
+        facts: Declarations about the data, by name.
+        script: A program that adds the ledger up again without veilflow.
+    """
+
+    model: str
+    guarantee: Guarantee
+    ledger: Ledger
+    steps: tuple[Step, ...]
+    attacker: AttackerBounds
+    facts: tuple[tuple[str, str], ...]
+    script: str
+
+    @property
+    def conditional(self) -> tuple[str, ...]:
+        """The sentences that make the guarantee conditional; they are printed first."""
+        return conditions(self.guarantee.assumptions)
+
+    @property
+    def usual(self) -> tuple[str, ...]:
+        """The other sentences it rests on: arithmetic, the generator, declared facts."""
+        return tuple(s for s in self.guarantee.assumptions if s not in self.conditional)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; infinity is the word "inf"."""
+        return {
+            "document": "veilflow release card",
+            "format": FORMAT,
+            "model": self.model,
+            "kind": words.kind(self.model),
+            "guarantee": self.guarantee.to_json(),
+            "conditional": list(self.conditional),
+            "in_words": words.plain_words(self.guarantee),
+            "in_symbols": words.symbols(self.guarantee),
+            "unit": words.unit(self.guarantee),
+            "adjacency": words.adjacency(self.guarantee),
+            "steps": [
+                {
+                    "purpose": step.purpose,
+                    "event": step.event,
+                    "epsilon_alone": "inf"
+                    if math.isinf(step.epsilon_alone)
+                    else step.epsilon_alone,
+                    "share": step.share,
+                }
+                for step in self.steps
+            ],
+            "ledger": self.ledger.to_json(),
+            "attacker": {
+                "belief_from_even_odds": self.attacker.belief,
+                "correct_guess": self.attacker.correct,
+                "found_at_false_alarms": {
+                    f"{rate:g}": found for rate, found in self.attacker.found.items()
+                },
+                "by_curve": self.attacker.by_curve,
+            },
+            "declared": [{"name": name, "fact": fact} for name, fact in self.facts],
+            "intended_use": list(words.uses(self.model)),
+            "misuse": list(words.MISUSES),
+            "recompute": self.script,
+        }
+
+
+def release_card(source: Any) -> ReleaseCard:
+    """The card of a model.
+
+    Args:
+        source: A fitted model, or the artifact that `veilflow.models.artifact.read` gives.
+
+    Raises:
+        PrivacyError: The claim is below what the ledger adds up to, or there is none.
+    """
+    artifact = _artifact(source)
+    guarantee, ledger = artifact.guarantee, artifact.ledger
+    again = ledger.epsilon(delta=guarantee.delta)
+    if guarantee.epsilon * _ROUNDING < again:
+        raise PrivacyError(
+            f"the model claims epsilon={guarantee.epsilon:.6g}, but its ledger adds up to "
+            f"{again:.6g}. No card is written for it."
+        )
+    alone = {p: (epsilon, share) for p, epsilon, share in ledger.shares(guarantee.delta)}
+    left = dict(alone)
+    steps = []
+    for entry in ledger.entries:
+        # entries of one purpose are priced together, and the price is said once
+        epsilon, share = left.pop(entry.purpose, (0.0, 0.0))
+        steps.append(Step(entry.purpose, words.event_in_words(entry.event), epsilon, share))
+    return ReleaseCard(
+        model=artifact.model,
+        guarantee=guarantee,
+        ledger=ledger,
+        steps=tuple(steps),
+        attacker=attacker_bounds(ledger, guarantee),
+        facts=tuple(declared_facts(artifact)),
+        script=script(ledger, guarantee),
+    )
+
+
+def _artifact(source: Any) -> Artifact:
+    if isinstance(source, Artifact):
+        return source
+    if hasattr(source, "to_artifact"):
+        return source.to_artifact()
+    guarantee = getattr(source, "guarantee", None)
+    if guarantee is None:
+        raise PrivacyError(
+            f"{type(source).__name__} has no guarantee: its rows were public, or it is not fitted. "
+            "There is nothing to write a card about."
+        )
+    # an imputer is not saved, but what it releases has a ledger all the same
+    schema = {"columns": None, "domain": source.box.to_json()}
+    return Artifact("ChainedImputer", {}, source.ledger, guarantee, schema, {})
