@@ -16,7 +16,7 @@ PEERS := $(VENV)/.stamp-peers
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-all lint format bench docs constraints clean
+.PHONY: help venv demo test test-all audit lint format bench docs constraints clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | \
@@ -32,6 +32,10 @@ test: $(DEV) ## run the tests, except those marked slow
 
 test-all: $(DEV) ## run every test, slow ones included
 	$(BIN)/python -m pytest -q $(PARALLEL) $(ARGS)
+
+audit: $(DEV) ## attack and measure the engine, and engines broken on purpose (under half an hour)
+	$(BIN)/python -m pytest -q tests/audit $(ARGS)
+	$(BIN)/python -m benchmarks audit
 
 lint: $(DEV) ## ruff (lint and format) and pyright
 	$(BIN)/ruff check .

@@ -24,6 +24,7 @@ NAMES = (
     "expm_batch",
     "zoom",
     "posterior",
+    "audit",
 )
 ON_GPU = ("step", "tables", "images")
 """The benchmarks that say something about a GPU; their results have a file of their own."""

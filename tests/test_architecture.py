@@ -26,7 +26,7 @@ ROW = {folder: row for row, folders in enumerate(ROWS) for folder in folders}
 OUR_MODULE = re.compile(rf"veilflow\.({'|'.join(ROW)})(\.\w+)*")
 
 OUTSIDE = ("benchmarks", "reproductions", "examples")
-PUBLIC = {"veilflow", "engine", "nn", "flows", "privacy", "images", "evaluation"}
+PUBLIC = {"veilflow", "engine", "nn", "flows", "privacy", "images", "evaluation", "audit"}
 
 
 def imported_modules(source: str, package: str) -> Iterator[str]:

@@ -1,0 +1,153 @@
+"""Attribute inference: can a cell be guessed from the others, and better for those who were in?
+
+That a model predicts a column is its use, and no breach: it does so for people it never saw. What
+differential privacy limits is how much better it does for those it was fitted on.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from veilflow.audit.coordinates import encoded_rows, is_table
+from veilflow.audit.membership import balanced, drawn_rows, from_guarantee
+from veilflow.audit.result import AuditResult
+from veilflow.models.domain import Box
+from veilflow.tabular.encoded import EncodedRows
+from veilflow.tabular.io import read_rows
+
+_BINS = 16
+"""Guesses about a number are which of so many equal parts of its range it is in."""
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """What a model says about one cell of each row, given the others. Shows no row."""
+
+    chances: Float[np.ndarray, "rows values"]
+    truth: Int[np.ndarray, " rows"]
+
+    @property
+    def right(self) -> Bool[np.ndarray, " rows"]:
+        """Whether the likeliest value is the true one."""
+        return self.chances.argmax(axis=1) == self.truth
+
+    @property
+    def log_chance(self) -> Float[np.ndarray, " rows"]:
+        """The log of the chance that the model gives to the true value."""
+        return np.log(np.maximum(self.chances[np.arange(len(self.truth)), self.truth], 1e-300))
+
+    def __repr__(self) -> str:
+        return f"Guesses(values={self.chances.shape[1]})"
+
+
+def audit_attribute(
+    model: Any,
+    members: Any,
+    non_members: Any,
+    column: str | int,
+    *,
+    guesses: int | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> AuditResult:
+    """Guess one column of rows from the others, for those who were in and those who were not.
+
+    Beside the bound, `scores` hold the share of right guesses of members and of non-members, and that
+    of always guessing the commonest value of the model's own marginal, which is public.
+
+    Args:
+        model: A fitted table model, or one of numbers within bounds.
+        members: Rows the model was fitted on.
+        non_members: Rows like them that it was not fitted on.
+        column: Which column to guess: its name, or its place.
+        guesses: As for `membership.audit`.
+        confidence: Of the bound.
+        seed: For the choice of rows.
+    """
+    place = _place(model, column)
+    inside, outside = (guess_cells(model, rows, place) for rows in (members, non_members))
+    scores, member = balanced(inside.log_chance, outside.log_chance, seed=seed)
+    result = from_guarantee(
+        model,
+        scores,
+        member,
+        method="attribute",
+        guesses=guesses,
+        confidence=confidence,
+        seed=seed,
+    )
+    commonest = np.bincount(_cells(model, drawn_rows(model, seed), place)[1]).argmax()
+    accuracies = {
+        "accuracy_members": float(inside.right.mean()),
+        "accuracy_non_members": float(outside.right.mean()),
+        "accuracy_baseline": float(np.mean(outside.truth == commonest)),
+    }
+    return AuditResult(**{**result.__dict__, "scores": {**result.scores, **accuracies}})
+
+
+def guess_cells(model: Any, rows: Any, place: int) -> Guesses:
+    """The chance of every value of one column, given the other cells of each row."""
+    from scipy.special import softmax
+
+    candidates, truth = _cells(model, rows, place)
+    density = model.density.log_prob if is_table(model) else model.log_prob
+    scores = np.stack([np.asarray(density(rows), float) for rows in candidates], axis=1)
+    # a row that is impossible whatever the cell says nothing about it
+    lost = ~np.isfinite(scores).any(axis=1)
+    scores[lost] = 0.0
+    return Guesses(softmax(scores, axis=1), truth)
+
+
+def _cells(model: Any, rows: Any, place: int) -> tuple[list[Any], np.ndarray]:
+    """The rows with each value of the column in turn, and which value is theirs."""
+    if is_table(model):
+        return _codes(model, encoded_rows(model, rows), place)
+    if not isinstance(getattr(model, "domain", None), Box):
+        raise ValueError("attributes are guessed of table models, and of numbers within bounds.")
+    values = read_rows(rows, columns=model.columns).values
+    low, high = (
+        np.broadcast_to(side, values.shape[1])[place]
+        for side in (np.asarray(model.domain.low), np.asarray(model.domain.high))
+    )
+    parts = (values[:, place] - low) / (high - low) * _BINS
+    truth = np.clip(np.nan_to_num(parts), 0, _BINS - 1).astype(int)
+    candidates = []
+    for index in range(_BINS):
+        changed = values.copy()
+        changed[:, place] = low + (index + 0.5) / _BINS * (high - low)
+        candidates.append(changed)
+    return candidates, truth
+
+
+def _codes(model: Any, rows: EncodedRows, place: int) -> tuple[list[Any], np.ndarray]:
+    name = model.schema.names[place]
+    column = model.schema.columns[name]
+    codes, positions = rows.codes[:, place], rows.positions[:, place]
+    if column.has_position:
+        parts = np.minimum((positions * _BINS).astype(int), _BINS - 1)
+        truth = np.where(codes == 0, parts, _BINS)  # a gap is a value of its own
+        kept = [(0, (i + 0.5) / _BINS) for i in range(_BINS)]
+        kept += [(1, 0.0)] if column.nullable else []
+    else:
+        truth = codes.astype(int)
+        kept = [(code, 0.0) for code in range(column.num_codes(model.vocabularies.get(name)))]
+    candidates = []
+    for code, position in kept:
+        changed = EncodedRows(rows.codes.copy(), rows.positions.copy())
+        changed.codes[:, place], changed.positions[:, place] = code, position
+        candidates.append(changed)
+    return candidates, truth
+
+
+def _place(model: Any, column: str | int) -> int:
+    names = tuple(model.columns or ())
+    if isinstance(column, str):
+        if column not in names:
+            raise ValueError(f"column must be one of {', '.join(names) or 'none'}, got {column!r}.")
+        return names.index(column)
+    number = len(names) if names else model.dim
+    if not 0 <= column < number:
+        raise ValueError(f"column must be from 0 to {number - 1}, got {column}.")
+    return int(column)

@@ -1,0 +1,138 @@
+"""Membership inference on a released model: who was in the training data?
+
+A model that fits the rows it saw better than others gives them away. Scores are log densities, better
+ones the difference to the log density under a reference model that never saw any of the rows: it takes
+away that some rows are likely under every model.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from veilflow.audit import guessing
+from veilflow.audit.coordinates import is_table
+from veilflow.audit.nearest import nearness
+from veilflow.audit.result import AuditResult
+
+METHODS = ("density", "synthetic")
+
+SPLIT = "non-members come from the same source as members, and the fit saw none of them"
+
+
+def audit(
+    model: Any,
+    members: Any,
+    non_members: Any,
+    *,
+    method: str = "density",
+    reference: Any = None,
+    synthetic: Any = None,
+    guesses: int | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> AuditResult:
+    """Attack a released model with rows that were in and rows that were not.
+
+    The result is computed from private rows and is as private as they are. Rows should have been put
+    aside by a fair coin each, before the fit; then the bound holds as it stands.
+
+    Args:
+        model: A fitted model with a guarantee.
+        members: Rows the model was fitted on, or some of them: a frame, an array or a file.
+        non_members: Rows like them that it was not fitted on.
+        method: "density" for log densities, "synthetic" for distances to synthetic rows.
+        reference: For "density": a model of the same kind fitted on other, public rows.
+        synthetic: For "synthetic": the published rows; drawn from the model if not given.
+        guesses: How many rows to make a guess about. None tries a few numbers, at a price in
+            confidence.
+        confidence: Of the bound.
+        seed: For the choice of rows and the synthetic rows.
+
+    Returns:
+        The lower bound on epsilon beside the claim of the model's guarantee.
+
+    Raises:
+        ValueError: The model has no density, or there are no rows on one side.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
+    if method == "synthetic":
+        synthetic = drawn_rows(model, seed) if synthetic is None else synthetic
+        inside, outside = (nearness(model, rows, synthetic) for rows in (members, non_members))
+        name = "nearest synthetic row"
+    else:
+        inside, outside = (
+            density_scores(model, rows, reference=reference) for rows in (members, non_members)
+        )
+        name = "density" if reference is None else "density ratio"
+    scores, member = balanced(inside, outside, seed=seed)
+    return from_guarantee(
+        model, scores, member, method=name, guesses=guesses, confidence=confidence, seed=seed
+    )
+
+
+def density_scores(model: Any, rows: Any, *, reference: Any = None) -> Float[np.ndarray, " rows"]:
+    """The log density of each row, less that under a reference model if there is one."""
+    scores = log_prob(model, rows)
+    if reference is None:
+        return scores
+    # a row that neither model thinks possible says nothing
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(scores - log_prob(reference, rows), nan=0.0)
+
+
+def log_prob(model: Any, rows: Any) -> Float[np.ndarray, " rows"]:
+    """The log density of each row under a model that has one."""
+    if not hasattr(model, "log_prob"):
+        raise ValueError(
+            f"a {type(model).__name__} has no density of rows. Audit a density, mixture, table or "
+            "image model, or one of your own with a method log_prob."
+        )
+    found = model.log_prob(rows, extra="ignore") if is_table(model) else model.log_prob(rows)
+    return np.asarray(found, float)
+
+
+def drawn_rows(model: Any, seed: int, num_rows: int = 10_000) -> Any:
+    """Synthetic rows of a model."""
+    return model.sample(num_rows, seed=seed)
+
+
+def balanced(
+    inside: Float[np.ndarray, " members"],
+    outside: Float[np.ndarray, " others"],
+    *,
+    seed: int,
+) -> tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
+    """As many scores of either side, some of the larger one left out: a fair coin has two sides."""
+    if not len(inside) or not len(outside):
+        raise ValueError("an audit needs rows that were in and rows that were not.")
+    number, rng = min(len(inside), len(outside)), np.random.default_rng(seed)
+    chosen = [rng.permutation(side)[:number] for side in (inside, outside)]
+    return np.concatenate(chosen), np.repeat([True, False], number)
+
+
+def from_guarantee(
+    model: Any,
+    scores: Float[np.ndarray, " rows"],
+    member: Bool[np.ndarray, " rows"],
+    *,
+    method: str,
+    guesses: int | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> AuditResult:
+    """What scores of private rows say about the guarantee of a model."""
+    guarantee = model.guarantee
+    return guessing.from_scores(
+        scores,
+        member,
+        method=method,
+        delta=guarantee.delta,
+        claimed=guarantee.epsilon,
+        confidence=confidence,
+        guesses=guesses,
+        internal=True,
+        assumptions=(SPLIT,),
+        seed=seed,
+    )

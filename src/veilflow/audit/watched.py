@@ -1,0 +1,104 @@
+"""The real compiled step, run so that one can see what it releases.
+
+Nothing of the step is written again: `Watched` is the engine's step, and differs in that it also hands
+out the noisy sum. What an attacker who sees every gradient knows is exactly this stream.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from veilflow._core.keys import Secret
+from veilflow.engine.loop import grid_of
+from veilflow.engine.observed import LossFn
+from veilflow.engine.optimizer import Optimizer
+from veilflow.engine.plan import TrainingPlan
+from veilflow.engine.step import PURPOSES, PublicLossFn, State, Step
+from veilflow.nn.frozen import trainable_part
+from veilflow.privacy.guarantees import Released
+from veilflow.privacy.noise_source import draw
+
+Watch = Callable[[State, PyTree], Any]
+"""What to keep of a step: from the state before it and the sum it released."""
+
+
+class Watched(Step):
+    """The engine's step, which also hands out what it released."""
+
+    def _move(self, state: State, released: Released[PyTree]) -> Any:
+        return super()._move(state, released), released.value
+
+
+def plain_descent(plan: TrainingPlan, **changes: Any) -> TrainingPlan:
+    """The plan with an optimizer that only subtracts: parameters are then sums of what was released.
+
+    Optimizers work on released sums, so no guarantee depends on this one.
+    """
+    optimizer = Optimizer(name="sgd", learning_rate=1.0, schedule="constant")
+    return replace(plan, optimizer=optimizer, ema_decay=None, **changes)
+
+
+def watched(
+    plan: TrainingPlan,
+    loss_fn: LossFn,
+    model: Any,
+    *,
+    public_loss_fn: PublicLossFn | None = None,
+    chunk_size: int | None = None,
+) -> tuple[Watched, State]:
+    """The step of a plan for a model, and the state before the first one."""
+    trainable, fixed = trainable_part(model)
+    if chunk_size is None:  # a few chunks and a rest, as in a large run
+        chunk_size = int(min(max(plan.expected_batch_size // 4, 4), 256))
+    grid = grid_of(plan, model) if plan.hardened else None
+    step = Watched(plan, loss_fn, public_loss_fn, fixed, chunk_size, grid)
+    return step, step.init(jax.tree.map(jnp.array, trainable))
+
+
+def randomness(step: Step, secret: Secret, steps: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """The keys of the first steps, as the loop makes them, and the host's noise if it draws any."""
+    words = np.stack([secret.words(purpose, 0, steps) for purpose in PURPOSES], axis=1)
+    noise = None if step.grid is None else draw((steps, step.grid.num_coordinates), grid=step.grid)
+    return words, noise
+
+
+def run(
+    step: Step,
+    state: State,
+    records: PyTree,
+    words: Any,
+    noise: Any = None,
+    watch: Watch = lambda state, released: released,
+) -> tuple[State, Any]:
+    """Steps one after the other: the last state, and what `watch` kept of each."""
+    records = jax.tree.map(jnp.asarray, records)
+
+    def one(state: State, inputs: tuple[Any, Any]) -> tuple[State, Any]:
+        after, released = step(state, records, *inputs)  # type: ignore[misc]
+        return after, watch(state, released)
+
+    return jax.lax.scan(one, state, (words, noise))
+
+
+def has_count(plan: TrainingPlan) -> bool:
+    """Whether the plan also releases a count: gradients are then in units of the current clip norm."""
+    return bool(jax.tree.leaves(plan.clipping.init()))
+
+
+def gradient_part(plan: TrainingPlan, released: PyTree) -> PyTree:
+    """Of what a step released, the gradients."""
+    return released[0] if has_count(plan) else released
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` as a program of its own, compiled anew: what is measured is today's engine.
+
+    Pass it everything as an argument: a compiler spends minutes on computing with constants.
+    """
+    return eqx.filter_jit(lambda *inputs: function(*inputs))
