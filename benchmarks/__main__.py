@@ -25,6 +25,9 @@ NAMES = (
     "zoom",
     "posterior",
     "audit",
+    "detect",
+    "fuzz",
+    "kills",
 )
 ON_GPU = ("step", "tables", "images")
 """The benchmarks that say something about a GPU; their results have a file of their own."""

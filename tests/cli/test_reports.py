@@ -1,5 +1,6 @@
 """`veilflow report`, policies and the ledger of a data set, as a person at the keyboard has them."""
 
+import contextlib
 import json
 import os
 
@@ -189,3 +190,32 @@ def test_a_torn_line_is_settled_by_a_person(veilflow, in_json, data, tmp_path):
     done = veilflow("spending", "spent.jsonl", "--settle", "--dataset", "patients", *budget)
     assert done.exit_code == 0, done.stderr
     assert "patients: 2 fits" in done.stdout
+
+
+def test_a_checkpoint_goes_on_with_its_own_reservation_and_with_no_other(tmp_path, data):
+    from veilflow.cli.spending import begin
+    from veilflow.privacy.budget import Budget
+    from veilflow.privacy.events import Gaussian
+    from veilflow.privacy.ledger import Ledger
+
+    budget, checkpoint = Budget(1.0, 1e-5), tmp_path / "run"
+    journal = DatasetLedger(tmp_path / "j")
+
+    def killed(data_ledger):
+        name = None if data_ledger is None else "d"
+        allowed = begin(budget, policy=None, data_ledger=data_ledger, dataset=name)
+        planned = lambda: Ledger().spend(Gaussian(9.0), purpose="fit")  # noqa: E731
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            allowed.reserved(planned, data=tmp_path / data, checkpoint=checkpoint),
+        ):
+            checkpoint.touch()
+            raise KeyboardInterrupt
+
+    killed(journal.path)
+    killed(journal.path)
+    assert len(journal.entries()) == 1
+    checkpoint.unlink()
+    killed(None)  # another fit, of which the ledger knows nothing
+    killed(journal.path)
+    assert len(journal.entries()) == 2

@@ -80,11 +80,18 @@ def test_a_total_is_stated_at_the_delta_of_the_policy(journal):
 
 def test_a_fit_that_goes_on_from_its_checkpoint_is_not_counted_twice(journal):
     name = reserve(journal, STEPS)
-    assert reserve(journal, STEPS, resume=True) == name
-    assert reserve(journal, STEPS, dataset="b", resume=True) != name
-    assert reserve(journal, ONE, resume=True) != name
+    assert reserve(journal, STEPS, resume=name) == name
+    assert reserve(journal, STEPS, dataset="b", resume=name) != name
+    assert reserve(journal, ONE, resume=name) != name
     journal.spent(name, STEPS)
-    assert reserve(journal, STEPS, resume=True) != name
+    assert reserve(journal, STEPS, resume=name) != name
+
+
+def test_the_reservation_of_a_fit_that_died_is_not_taken_over(journal):
+    dead = reserve(journal, STEPS)
+    for other in (None, "", "0" * 16):
+        assert reserve(journal, STEPS, resume=other) != dead
+    assert len(journal.entries()) == 4
 
 
 def test_reservations_that_are_not_there_cannot_be_spent(journal):

@@ -98,7 +98,7 @@ def _read_bounds(file: Path, rows: "Rows") -> Bounds:
 def _double(number: int | float) -> float:
     try:
         return float(number)
-    except OverflowError:  # a whole number of any length is TOML; the caller says that it is too large
+    except OverflowError:  # TOML has whole numbers of any length; the caller refuses these
         return math.inf if number > 0 else -math.inf
 
 

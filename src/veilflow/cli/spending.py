@@ -31,6 +31,9 @@ Dataset = Annotated[
     str | None, typer.Option("--dataset", help="Your name for the data set, in --data-ledger.")
 ]
 
+_MARK = ".reservation"
+_LONGEST_NAME = 100
+
 
 @dataclass(frozen=True)
 class Spending:
@@ -51,7 +54,11 @@ class Spending:
         """
         if self.policy is not None:
             self.policy.check_assumptions(planned().assumptions)
+        # whose reservation a checkpoint goes on with; one of another fit must not be taken over
+        mark = None if checkpoint is None else checkpoint.with_name(checkpoint.name + _MARK)
         if self.journal is None or self.dataset is None:
+            if mark is not None:
+                mark.unlink(missing_ok=True)
             yield lambda _: None
             return
         if not os.access(data, os.R_OK):  # a slip of the pen costs nothing
@@ -61,8 +68,12 @@ class Spending:
             dataset=self.dataset,
             delta=self.budget.delta,
             policy=self.policy,
-            resume=checkpoint is not None and checkpoint.exists(),
+            resume=_read(mark) if checkpoint is not None and checkpoint.exists() else None,
         )
+        if mark is not None:
+            from veilflow._core import store
+
+            store.write_atomic(mark, name.encode(), mode=0o600)
         ended = False
 
         def spent(ledger: "Ledger") -> None:
@@ -70,6 +81,8 @@ class Spending:
             assert self.journal is not None
             self.journal.spent(name, ledger)
             ended = True
+            if mark is not None:
+                mark.unlink(missing_ok=True)
 
         try:
             yield spent
@@ -81,6 +94,13 @@ class Spending:
         delta = total_delta(self.policy, self.budget.delta)
         total = self.journal.total(dataset=self.dataset, delta=delta)
         note(f"all models of {self.dataset!r} together: {claim(total)}")
+
+
+def _read(mark: Path | None) -> str | None:
+    """The reservation that a checkpoint belongs to, if it began with one."""
+    if mark is None or not mark.is_file():
+        return None
+    return mark.read_text("utf-8", errors="replace")[:_LONGEST_NAME]
 
 
 def begin(
@@ -179,5 +199,6 @@ def spending(
         result.append({"dataset": name, "guarantee": total.to_json(), "fits": states})
         open_ones = states.count("reserved")
         more = f", {open_ones} of them running or never ended" if open_ones else ""
-        lines.append(f"{safe(name)}: {len(states)} fits{more}\n  {statement(total)}")
+        fits = "1 fit" if len(states) == 1 else f"{len(states)} fits"
+        lines.append(f"{safe(name)}: {fits}{more}\n  {statement(total)}")
     emit({"datasets": result}, "\n".join(lines) or "nothing was spent", as_json=as_json)

@@ -71,7 +71,7 @@ class DatasetLedger:
         dataset: str,
         delta: float,
         policy: Policy | None = None,
-        resume: bool = False,
+        resume: str | None = None,
     ) -> str:
         """Write down what a fit will spend, unless that is beyond the policy. Call it before.
 
@@ -80,8 +80,9 @@ class DatasetLedger:
             dataset: The name of the data set, chosen by a person.
             delta: Where the total is stated, unless the policy says so.
             policy: What is allowed.
-            resume: Go on with an open reservation of the same ledger, if there is one: a fit that
-                continues from its checkpoint draws the same noise and spends nothing new.
+            resume: The name of an open reservation of the same ledger to go on with: a fit that
+                continues from its checkpoint draws the same noise and spends nothing new. Only its
+                own will do; any other may be that of a fit that died.
 
         Returns:
             The name of the reservation, for `spent`.
@@ -93,10 +94,8 @@ class DatasetLedger:
         _check_name(dataset)
         with self._locked() as file:
             entries, last = _parsed(_read(file), self.path)
-            if resume:
-                for one in entries:
-                    if (one.state, one.dataset, one.ledger) == ("reserved", dataset, ledger):
-                        return one.id
+            if Spend(resume or "", "reserved", dataset, ledger) in entries:
+                return resume or ""
             if policy is not None:
                 at = total_delta(policy, delta)
                 after = [*(e.ledger for e in entries if e.dataset == dataset), ledger]

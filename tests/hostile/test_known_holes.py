@@ -1,0 +1,146 @@
+"""Holes in loaders that are open: strict, so that closing one asks for its test to say so.
+
+None of them shows a record. A hostile or damaged file leads to an error of the wrong kind or, for
+Arrow files, ends the process; and in one case of the last test a spend is not counted.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import veilflow as vf
+from tests.hostile import loaders, seeds
+from veilflow.cli.spending import Spending
+from veilflow.engine.checkpoint import Checkpoint
+from veilflow.images import read_images
+from veilflow.models import artifact, registry
+from veilflow.privacy.dataset_ledger import DatasetLedger
+from veilflow.tabular.io import read_rows
+from veilflow.tabular.schema_file import to_text
+
+ROOT = Path(__file__).parents[2]
+
+
+def hole(reason: str, raises: type[BaseException]):
+    return pytest.mark.xfail(strict=True, reason=reason, raises=raises)
+
+
+@hole(
+    "pyarrow trusts offsets in a file; batches must be validated before they are used",
+    AssertionError,
+)
+def test_an_arrow_file_with_false_offsets_is_refused_and_kills_nothing(tmp_path):
+    import pyarrow as pa
+
+    table = pa.table({"sex": pa.array(["F", "M", "M"]), "age": [1.0, 2.0, 3.0]})
+    path = tmp_path / "t.arrow"
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table)
+    offsets = np.array([0, 1, 2, 3], np.int32).tobytes()
+    data = path.read_bytes()
+    assert data.count(offsets) == 1
+    path.write_bytes(data.replace(offsets, np.array([0, 2**30, 1, 2**31 - 1], np.int32).tobytes()))
+    code = (
+        "import sys, veilflow as vf\n"
+        "from veilflow.tabular.codec import encode\n"
+        "schema = vf.Schema(sex=vf.Categorical('F', 'M'), age=vf.Numeric(0, 9))\n"
+        "try:\n    encode(sys.argv[1], schema)\nexcept ValueError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    assert "not a readable arrow file" in done.stdout
+
+
+@hole("tomllib recurses, and only its own error is caught", RecursionError)
+def test_a_schema_nested_too_deeply_is_refused(tmp_path):
+    path = tmp_path / "schema.toml"
+    path.write_text("x = " + "[" * 5000 + "]" * 5000)
+    with pytest.raises(ValueError, match=r"schema\.toml"):
+        vf.Schema.from_file(path)
+
+
+@hole("a whole number of any length is TOML, but not every one is a float", OverflowError)
+def test_a_bound_beyond_floats_is_refused(tmp_path):
+    path = tmp_path / "schema.toml"
+    path.write_text(to_text(seeds.SCHEMA).replace("high = 100", f"high = {10**400}"))
+    with pytest.raises(ValueError, match=r"schema\.toml"):
+        vf.Schema.from_file(path)
+
+
+@hole("columns of a constraint are put into a set", TypeError)
+def test_a_constraint_on_lists_is_refused():
+    document = seeds.SCHEMA.to_json()
+    document["constraints"][0]["columns"][0] = ["sex"]
+    with pytest.raises(ValueError, match="constraint"):
+        vf.Schema.from_json(document)
+
+
+@hole("names become text outside of what is caught", SystemError)
+def test_names_that_are_no_text_are_refused(tmp_path):
+    names = np.array([0x7FFFFFFF, 1, 2], np.uint32).view("<U1")
+    path = tmp_path / "rows.npz"
+    path.write_bytes(seeds.npz(values=seeds.ROWS, columns=names))
+    with pytest.raises(ValueError, match=r"rows\.npz"):
+        read_rows(path)
+
+
+@hole("RuntimeError is none of what a model's settings may lead to", RuntimeError)
+def test_bounds_nested_too_deeply_make_no_model(tmp_path):
+    (tmp_path / "m.veil").write_bytes(seeds.models(("grid",))[0])
+    whole = artifact.read(tmp_path / "m.veil")
+    low = 0.0
+    for _ in range(51):
+        low = [low]
+    whole.schema["domain"]["low"] = low
+    with pytest.raises(vf.ArtifactError):
+        registry.from_artifact(whole)
+
+
+@hole("JSON of Python has infinity, and int() of it is no ValueError", OverflowError)
+def test_a_checkpoint_at_step_infinity_is_refused(tmp_path):
+    def late(header):
+        meta = {**json.loads(header["__metadata__"]["veilflow"]), "step": float("inf")}
+        return {**header, "__metadata__": {"veilflow": json.dumps(meta)}}
+
+    path = tmp_path / "run"
+    path.write_bytes(loaders.with_header(seeds.checkpoint(), late))
+    path.chmod(0o600)
+    with pytest.raises(vf.ArtifactError):
+        Checkpoint(path).read()
+
+
+@hole("zipfile seeks to where a damaged file tells it to", OSError)
+def test_an_npz_of_images_whose_directory_is_nowhere_is_refused(tmp_path):
+    whole = bytearray(seeds.npz(images=np.zeros((1, 6, 5), np.uint8), labels=np.zeros(1, np.uint8)))
+    end = whole.rindex(b"PK\x05\x06")
+    whole[end + 16 : end + 20] = (2**32 - 2).to_bytes(4, "little")
+    path = tmp_path / "images.npz"
+    path.write_bytes(whole)
+    with pytest.raises(ValueError, match=r"images\.npz"):
+        read_images(path, seeds.DIGITS)
+
+
+@hole("an open reservation goes to whoever has a checkpoint and the same settings", AssertionError)
+def test_a_run_begun_without_a_ledger_does_not_take_over_the_spend_of_another(tmp_path):
+    one = DatasetLedger(tmp_path / "spending")
+    one.reserve(seeds.ledger(), dataset="people", delta=1e-6)  # of a fit that died
+    for name in ("rows.csv", "run"):  # a checkpoint of another fit, begun without --data-ledger
+        (tmp_path / name).touch()
+    allowed = Spending(vf.Budget(9.0, 1e-6), None, one, "people")
+    with allowed.reserved(
+        seeds.ledger, data=tmp_path / "rows.csv", checkpoint=tmp_path / "run"
+    ) as spent:
+        spent(seeds.ledger())
+    assert len(one.entries()) == 2  # two fits looked at the records
+
+
+def test_every_known_hole_is_of_a_loader():
+    from tests.hostile.known import KNOWN
+
+    assert set(KNOWN) <= set(loaders.loaders())
