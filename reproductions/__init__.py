@@ -13,6 +13,7 @@ SYSTEMS = {
     "dp-lflow": "reproductions.dp_lflow",
     "expm-nf": "reproductions.expm_nf",
     "dp-nf-vi": "reproductions.dp_nf_vi",
+    "anomaly": "reproductions.anomaly_detection",
 }
 """The module of each system; it has a function `reproduce` and a function `write_page`, and `OPTIONS`
 where it takes some that not every system has."""

@@ -115,7 +115,7 @@ def command_lines() -> dict[tuple[str, ...], set[str]]:
         for block in code_blocks((ROOT / name).read_text("utf-8"), "sh"):
             for line in re.findall(r"^veilflow (.*)", block, re.MULTILINE):
                 words = shlex.split(line, comments=True)
-                command = tuple(words[: 2 if words[0] in ("fit", "posterior") else 1])
+                command = tuple(words[: 2 if words[0] in ("fit", "posterior", "detect") else 1])
                 shown.setdefault(command, set()).update(w for w in words if re.match("--?[a-z]", w))
     return shown
 

@@ -1,5 +1,6 @@
 """`veilflow detect`: make a detector of anomalies, and ask it about rows."""
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -261,21 +262,22 @@ def _ensemble(
         )
     budget = Budget(epsilon, delta)
     words = {name: getattr(value, "value", value) for name, value in settings.items()}
-    allowed = begin(budget, **spending, conditional=settings.get("seed") is not None)
+    allowed = begin(budget, **spending)
     rows, box = read_bounded(source, columns, **bounded)
     estimator = EnsembleDetector(
         budget=budget, bounds=box, row_norm=bounded["row_norm"], journal=journal, **words
     )
     plan = estimator.plan
     # all answers that the plan allows: whoever asks later need not come back to the ledger
-    with allowed.reserved(lambda: plan.ledger(plan.limit), data=source) as spent:
+    whole = replace(plan.ledger(plan.limit), assumptions=estimator.guarantee.assumptions)
+    with allowed.reserved(lambda: whole, data=source) as spent:
         ensemble = estimator.fit(rows, progress=True)
         try:
             ensemble.save(out)
         except BaseException:
             journal.unlink(missing_ok=True)  # nothing was answered, so nothing is forgotten
             raise
-        spent(plan.ledger(plan.limit))
+        spent(whole)
     note(f"{out} and {journal} are not private: keep them where the records are.")
     if as_json:
         result = {"out": out, "journal": journal, "answers": plan.to_json()}

@@ -75,7 +75,7 @@ def _score(
     if is_image(detector.model):
         blocks: Iterator[Any] = iter([_images(detector, data)])
     else:
-        blocks = _blocks(data, detector.columns)
+        blocks = _blocks(data, detector.columns, texts=_has_schema(detector.model))
     tables = _told(detector, blocks, explain=explain)
     first = next(tables)  # its columns are those of all others
     # as private as the rows they are about
@@ -114,16 +114,12 @@ def _told(
 
 def _ask(ensemble: "FittedEnsemble", data: Path, out: Path, *, as_json: bool) -> None:
     """Answers; whatever was paid for is written, however the command ends."""
-    import numpy as np
-    import pyarrow as pa
-
     from veilflow._core.errors import BudgetError
     from veilflow.models.detect.scoring import is_outside
     from veilflow.tabular.io import read_rows
-    from veilflow.tabular.stream import write_tables
 
     def rows() -> Iterator[Any]:
-        for block in _blocks(data, ensemble.columns):
+        for block in _blocks(data, ensemble.columns, texts=False):
             yield read_rows(block, columns=ensemble.columns).values
 
     asked = paid = 0
@@ -147,12 +143,13 @@ def _ask(ensemble: "FittedEnsemble", data: Path, out: Path, *, as_json: bool) ->
     except BudgetError:
         if not answers:
             raise
-    finally:
-        if answers:
-            table = pa.table({"odd": pa.array(np.concatenate(answers))})
-            write_tables([table], out, schema=table.schema)
-    if not answers:
-        raise ValueError(f"{data} has no rows.")
+    except BaseException as error:
+        if not answers:
+            raise
+        _write(answers, out)
+        note(f"{out} has the answers to the first {sum(map(len, answers))} rows")
+        raise typer.Exit(130 if isinstance(error, KeyboardInterrupt) else 1) from error
+    _write(answers, out)
     answered = sum(map(len, answers))
     result: dict[str, Any] = {
         "out": out,
@@ -163,16 +160,32 @@ def _ask(ensemble: "FittedEnsemble", data: Path, out: Path, *, as_json: bool) ->
         "anomalies_left": ensemble.anomalies_left,
         "guarantee": ensemble.guarantee.to_json(),
     }
-    over = "" if left is None else f", {ensemble.queries_left} queries are left"
+    more = f"{ensemble.queries_left} queries"
     if left is None:
-        over = f", {ensemble.anomalies_left} anomalies are left"
-    text = f"wrote {answered} answers to {out}{over}\n{statement(ensemble.guarantee)}"
+        more = f"{ensemble.anomalies_left} anomalies"
+    text = f"wrote {answered} answers to {out}; {more} are left\n{statement(ensemble.guarantee)}"
     emit(result, text, as_json=as_json)
     if answered < asked:
         raise BudgetError(
             f"the budget was spent after {answered} of {asked} rows. Their answers are in {out}; the "
             "others have none."
         )
+
+
+def _write(answers: list[Any], out: Path) -> None:
+    import numpy as np
+    import pyarrow as pa
+
+    from veilflow.tabular.stream import write_tables
+
+    table = pa.table({"odd": pa.array(np.concatenate(answers))})
+    write_tables([table], out, schema=table.schema)
+
+
+def _has_schema(model: Any) -> bool:
+    from veilflow.models.table.fitted_table import FittedTableFlow
+
+    return isinstance(model, FittedTableFlow)
 
 
 def _check_width(values: Any, dim: int) -> None:
@@ -186,33 +199,42 @@ def _images(detector: "LikelihoodDetector", data: Path) -> Any:
     return use_images.readable(data, detector.model.spec)
 
 
-def _blocks(data: Path, columns: tuple[str, ...] | None) -> "Iterator[Any]":
-    """A file's rows: tables of at most `_CHUNK` rows, at least one; arrays come as a whole."""
-    from veilflow.tabular.io import read_rows
-    from veilflow.tabular.stream import file_format
+def _blocks(data: Path, columns: tuple[str, ...] | None, *, texts: bool) -> "Iterator[Any]":
+    """The rows of a file, some thousands at a time, at least one block.
 
-    kind = file_format(data)
-    if kind in ("npz", "npy"):
-        yield read_rows(data, columns=columns)
-        return
-    if kind == "csv":
-        yield from _texts(data)
-        return
+    Args:
+        data: The file; one of arrays comes as a whole.
+        columns: Those of the detector, where they have names.
+        texts: Whether it reads texts by a schema of its own. Else all cells must be numbers.
+    """
     import pyarrow as pa
 
     from veilflow.tabular.frames import open_table
+    from veilflow.tabular.io import read_rows
+    from veilflow.tabular.stream import file_format
+    from veilflow.tabular.text import _tidied, open_csv
 
-    table = open_table(data, chunk=_CHUNK)
-    some = False
-    for block in table.blocks:
-        some = True
-        yield pa.table([block(i) for i in range(len(table.names))], list(table.names))
-    if not some:
+    kind, some = file_format(data), False
+    if kind in ("npz", "npy"):
         yield read_rows(data, columns=columns)
-
-
-def _texts(data: Path) -> "Iterator[Any]":
-    raise NotImplementedError
+        return
+    if kind == "csv" and not texts:
+        if not data.is_file():
+            raise FileNotFoundError(f"there is no file {data}.")
+        names, named, tables = open_csv(data, chunk=_CHUNK)
+        for table in tables:
+            some = True
+            numbers = pa.table([_tidied(cells) for cells in table.columns], names)
+            # without a header columns go by their order
+            yield numbers if named else read_rows(numbers).values
+    else:
+        opened = open_table(data, chunk=_CHUNK)
+        wanted = [i for i, name in enumerate(opened.names) if name in (columns or opened.names)]
+        for block in opened.blocks:
+            some = True
+            yield pa.table([block(i) for i in wanted], [opened.names[i] for i in wanted])
+    if not some:
+        raise ValueError(f"{data} has no rows.")
 
 
 def _chained(first: "pa.Table", others: "Iterator[pa.Table]") -> "Iterator[pa.Table]":

@@ -9,6 +9,7 @@ from veilflow.cli import (
     audit,
     classify,
     demo,
+    detect,
     fit,
     fit_classifier,
     fit_images,
@@ -39,6 +40,7 @@ app.command("sample")(use.sample)
 app.command("score")(use.score)
 app.command("impute")(use.impute)
 app.command("classify")(classify.classify)
+app.add_typer(detect.app, name="detect")
 app.add_typer(posterior.app, name="posterior")
 app.command("account")(account.account)
 app.command("calibrate")(account.calibrate)

@@ -57,7 +57,7 @@ def score(
     """Write how unlike a class each image is."""
     from veilflow.tabular.io import Rows, write_rows
 
-    scores = fitted.ood_score(_readable(data, fitted.spec), label=label)
+    scores = fitted.ood_score(readable(data, fitted.spec), label=label)
     write_rows(Rows(scores.reshape(-1, 1), ("ood_score",)), out, mode=0o600)
     result: dict[str, Any] = {"out": out, "protected": False, "warning": _UNPROTECTED}
     text = f"wrote {out}"
@@ -69,7 +69,7 @@ def score(
     emit(result, text, as_json=as_json)
 
 
-def _readable(data: Path, spec: "ImageSpec") -> Any:
+def readable(data: Path, spec: "ImageSpec") -> Any:
     """Images to score: a folder with one sub-folder for each class is read by these."""
     from dataclasses import replace
 
