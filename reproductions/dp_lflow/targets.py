@@ -51,8 +51,8 @@ QUALITY = Block(
     columns=_QUALITY,
     rows=tuple(row for epsilon in _MUSTS for row in _rows(epsilon)),
     words="Samples as they are drawn, and with post-processing, as in the paper's best row. The bounds "
-    "of the FID are for the latter, those of classifiers for what a user gets without asking; densities "
-    "need neither.",
+    "of the FID are for the latter, those of classifiers for what a user gets without asking; "
+    "densities need neither.",
 )
 
 _TIMES = (*across("mnist", FIT, SAMPLING, MEMORY), *across("fashion", FIT, SAMPLING, MEMORY))
@@ -65,8 +65,8 @@ TIME = Block(
         Row(name=OURS, method="flows", epsilon=1.0),
     ),
     words="All ten classes, compilation and the start of the GPU included; the slowest and the largest "
-    "of the runs. The bound is for one GPU that does nothing else, which was so for MNIST at epsilon 10 "
-    "alone: the other runs had three more beside them. Memory is that of the process on the host.",
+    "of the runs. The bound is for one GPU that does nothing else, which was so for MNIST at epsilon "
+    "10 alone: the other runs had three more beside them. Memory is that of the process on the host.",
 )
 
 _SMALL = across("digits", CNN, MLP, LR, OOD, DISTANCE, FIT)

@@ -75,8 +75,8 @@ LOOKED_AT = """\
   the library's default, which held by less than its spread between seeds. The row that must reach it
   was then changed once more, to covariates and means. That was chosen by six other draws of records
   with six other seeds of the fit, where its error was half that of all nine columns at the same
-  spending, and less than with a normal in the place of the mixture. One more fit, of a seed that is not in the
-  tables, was on the records of this page, and had an error of .059.
+  spending, and less than with a normal in the place of the mixture. One more fit, of a seed
+  that is not in the tables, was on the records of this page, and had an error of .059.
 - That a posterior stays wide where nothing is told from noise, and that records which say nothing do
   not set the bounds, was added after a first pass over the cohort of 64 had shown posteriors that
   were sure and wrong at epsilon 1.
