@@ -201,6 +201,7 @@ def _block() -> Callable[..., State]:
     if jax.default_backend() != "gpu":
         return _run_block
     whole: Any = _run_block
-    return eqx.filter_jit(
+    # keywords of jax.jit pass through, though its types do not say so
+    return eqx.filter_jit(  # pyright: ignore[reportCallIssue]
         whole.__wrapped__, donate="all-except-first", compiler_options=_GPU_COMPILER
     )
