@@ -14,11 +14,9 @@ import pytest
 
 import veilflow as vf
 from tests.hostile import loaders, seeds
-from veilflow.cli.spending import Spending
 from veilflow.engine.checkpoint import Checkpoint
 from veilflow.images import read_images
 from veilflow.models import artifact, registry
-from veilflow.privacy.dataset_ledger import DatasetLedger
 from veilflow.tabular.io import read_rows
 from veilflow.tabular.schema_file import to_text
 
@@ -124,20 +122,6 @@ def test_an_npz_of_images_whose_directory_is_nowhere_is_refused(tmp_path):
     path.write_bytes(whole)
     with pytest.raises(ValueError, match=r"images\.npz"):
         read_images(path, seeds.DIGITS)
-
-
-@hole("an open reservation goes to whoever has a checkpoint and the same settings", AssertionError)
-def test_a_run_begun_without_a_ledger_does_not_take_over_the_spend_of_another(tmp_path):
-    one = DatasetLedger(tmp_path / "spending")
-    one.reserve(seeds.ledger(), dataset="people", delta=1e-6)  # of a fit that died
-    for name in ("rows.csv", "run"):  # a checkpoint of another fit, begun without --data-ledger
-        (tmp_path / name).touch()
-    allowed = Spending(vf.Budget(9.0, 1e-6), None, one, "people")
-    with allowed.reserved(
-        seeds.ledger, data=tmp_path / "rows.csv", checkpoint=tmp_path / "run"
-    ) as spent:
-        spent(seeds.ledger())
-    assert len(one.entries()) == 2  # two fits looked at the records
 
 
 def test_every_known_hole_is_of_a_loader():

@@ -372,7 +372,7 @@ def test_models_do_not_decide_what_real_rows_reach():
 
 
 def test_every_system_says_how_many_splits_it_takes():
-    splits = {"dp-nf": 10, "dp-hflow": 3, "dp-lflow": 1, "expm-nf": 10, "dp-nf-vi": 5}
+    splits = {"dp-nf": 10, "dp-hflow": 3, "dp-lflow": 1, "expm-nf": 10, "dp-nf-vi": 5, "anomaly": 3}
     assert {name: get(name).SPLITS for name in SYSTEMS} == splits
 
 
