@@ -535,6 +535,7 @@ def fit_slowly(checkpoint: str, result: str) -> None:
     moons_estimator().fit(frame(), progress=False, checkpoint=checkpoint).save(result)
 
 
+@pytest.mark.slow
 def test_a_fit_killed_on_its_way_gives_the_same_model_file_as_an_undisturbed_one(
     saved, tmp_path, tmp_path_factory
 ):

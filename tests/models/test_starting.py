@@ -123,6 +123,7 @@ def test_a_hardened_fit_pays_for_every_number_that_gets_noise(name):
     assert draws >= {"columns, hardened": 4 * 512 + 3 * 14 + 2 * 40}.get(name, 3 * 9)
 
 
+@pytest.mark.slow
 def test_a_hardened_fit_with_a_grid_pays_for_the_noise_of_its_training():
     estimator = make("grid and flow", hardened=True)
     recipe = estimator.recipe(2)
