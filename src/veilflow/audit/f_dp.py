@@ -63,7 +63,7 @@ def _auditing():
         from jax_privacy import auditing
     except ImportError as error:
         raise ImportError(
-            "the bound 'one-run-f-dp' needs jax-privacy: pip install 'jax-privacy>=2.0,<2.1'. "
+            "the bound 'one-run-f-dp' needs jax-privacy: pip install 'veilflow[audit]'. "
             "The bound 'one-run' needs nothing."
         ) from error
     return auditing
