@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from veilflow._core import store
+from veilflow._core.appending import flush_folder, read_range, write_all
 from veilflow._core.errors import ArtifactError, PrivacyError
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.events import ApproximateDP, PureDP
@@ -155,11 +156,7 @@ class DatasetLedger:
             fcntl.flock(handle, fcntl.LOCK_EX if write else fcntl.LOCK_SH)
             yield handle
             if new:  # the name of a new file is in its folder, which is flushed apart
-                folder = os.open(self.path.resolve().parent, os.O_RDONLY)
-                try:
-                    os.fsync(folder)
-                finally:
-                    os.close(folder)
+                flush_folder(self.path.resolve())
         finally:
             os.close(handle)  # which also unlocks
 
@@ -192,14 +189,7 @@ def _read(handle: int) -> bytes:
     size = os.fstat(handle).st_size
     if size > _LARGEST:
         raise ArtifactError(f"the data-set ledger has more than {_LARGEST} bytes.")
-    parts, at = [], 0
-    while at < size:
-        part = os.pread(handle, size - at, at)
-        if not part:
-            break
-        parts.append(part)
-        at += len(part)
-    return b"".join(parts)
+    return read_range(handle, 0, size)
 
 
 def _append(handle: int, spend: Spend, last: str, *, start: bytes = b"") -> None:
@@ -213,8 +203,7 @@ def _append(handle: int, spend: Spend, last: str, *, start: bytes = b"") -> None
     line = start + _dump({**body, "check": _check(last, body)}) + b"\n"
     size = os.fstat(handle).st_size
     try:
-        while line:
-            line = line[os.write(handle, line) :]
+        write_all(handle, line)
         os.fsync(handle)
     except OSError:  # a full disk: the fit does not begin, so half a line need not stay
         os.ftruncate(handle, size)

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from veilflow._core.appending import flush_folder, read_range, write_all
 from veilflow._core.errors import BudgetError, PrivacyError
 
 _TITLE = b"veilflow journal 1 "
@@ -94,16 +95,12 @@ class Journal:
                 os.fspath(path),
             ) from None
         try:
-            _write(file, journal._header)
+            write_all(file, journal._header)
             os.fsync(file)
         finally:
             os.close(file)
         with contextlib.suppress(OSError):  # not every system can flush a folder
-            folder = os.open(journal.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            flush_folder(journal.path)
         return journal
 
     def spent(self) -> int:
@@ -128,7 +125,7 @@ class Journal:
             if torn_at is not None:
                 self._mend(torn_at, spent)
             check_left(spent, count, limit=limit)
-            _write(file, b"".join(self._line(spent + i) for i in range(count)))
+            write_all(file, b"".join(self._line(spent + i) for i in range(count)))
             os.fsync(file)
             self._seen = spent + count
 
@@ -162,9 +159,7 @@ class Journal:
         if os.pread(file, len(header), 0) != header:
             raise self._damaged("is not of this ensemble, or its first line was changed")
         # what was read before is not read again, so that n queries take time n and not n squared
-        rest = bytearray()
-        while piece := os.pread(file, size - start - len(rest), start + len(rest)):
-            rest += piece
+        rest = read_range(file, start, size)
         whole = len(rest) // _WIDTH
         for i in range(whole):
             expected = self._line(self._seen + i)
@@ -191,7 +186,7 @@ class Journal:
         file = os.open(self.path, os.O_RDWR)
         try:
             os.lseek(file, torn_at, os.SEEK_SET)
-            _write(file, lines)
+            write_all(file, lines)
             os.fsync(file)
         finally:
             os.close(file)
@@ -221,11 +216,6 @@ def check_left(spent: int, count: int, *, limit: int) -> None:
             f"{count} more would be spent, but {left} of {limit} are left. Nothing was spent. Ask for "
             "at most as many, or fit a new ensemble: on the same records that is a second spend."
         )
-
-
-def _write(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]
 
 
 def _same_file(file: int, path: Path) -> bool:
