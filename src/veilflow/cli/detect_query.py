@@ -100,9 +100,7 @@ def _told(
 
     for rows in blocks:
         scores = detector.score(rows)
-        # as `predict` has it, without scoring twice
-        odd = (scores > detector.threshold) | np.isposinf(scores)
-        cells: dict[str, Any] = {"odd": odd, "score": scores}
+        cells: dict[str, Any] = {"odd": detector.is_odd(scores), "score": scores}
         if explain:
             parts = detector.explain(rows)
             names = detector.columns or tuple(f"x{i + 1}" for i in range(parts.shape[1]))

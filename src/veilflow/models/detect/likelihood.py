@@ -160,14 +160,17 @@ class LikelihoodDetector:
         Args:
             rows: As for the model's `log_prob`.
         """
-        if self.threshold is None:
-            raise ValueError(
-                "there is no threshold yet. Take the detector that from_samples(), from_public(rows) "
-                "or from_private(rows, budget=...) returns, or declare threshold=..."
-            )
+        self._needed_threshold()  # before rows are scored for nothing
+        return self.is_odd(self.score(rows))
+
+    def is_odd(self, scores: Float[np.ndarray, " rows"]) -> Bool[np.ndarray, " rows"]:
+        """Whether rows of these scores are anomalies.
+
+        Args:
+            scores: As `score` gives them.
+        """
         # equal scores are not above: values that many rows share do not raise the false-alarm rate
-        scores = odd_outside(*self._scorer.score(rows))
-        return (scores > self.threshold) | np.isposinf(scores)
+        return (scores > self._needed_threshold()) | np.isposinf(scores)
 
     def explain(self, rows: Any) -> Float[np.ndarray, "rows columns"]:
         """Which column makes a row odd: the log-density of each cell given all others of its row.
@@ -272,6 +275,14 @@ class LikelihoodDetector:
         # the file's own statement, checked against its ledger when it was read
         object.__setattr__(detector, "guarantee", artifact.guarantee)
         return detector
+
+    def _needed_threshold(self) -> float:
+        if self.threshold is None:
+            raise ValueError(
+                "there is no threshold yet. Take the detector that from_samples(), from_public(rows) "
+                "or from_private(rows, budget=...) returns, or declare threshold=..."
+            )
+        return self.threshold
 
     @cached_property
     def _scorer(self) -> AbstractScorer:
