@@ -55,10 +55,15 @@ def clock(run: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def in_fresh_process(module: str, *args: str) -> Any:
-    """What `python -m module args` prints as JSON: nothing is cached, imported or compiled yet."""
+def in_fresh_process(module: str, *args: str, limit: float | None = None) -> Any:
+    """What `python -m module args` prints as JSON: nothing is cached, imported or compiled yet.
+
+    Raises:
+        RuntimeError: It failed; the message has the end of what it said.
+        subprocess.TimeoutExpired: It took longer than `limit` seconds.
+    """
     command = [sys.executable, "-m", module, *args]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit)
     if run.returncode:
         raise RuntimeError(f"{module} {' '.join(args)} failed:\n{run.stderr[-2000:]}")
     return json.loads(run.stdout.splitlines()[-1])
