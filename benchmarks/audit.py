@@ -31,6 +31,7 @@ def run(*, quick: bool = False) -> list[Record]:
     return [
         *_false_alarms(runs, _CANARIES if not quick else 100),
         *_measured(1 if quick else 5, quick=quick),
+        *_of_parts(quick=quick),
         *_of_a_flow(quick=quick),
         *_released(quick=quick),
     ]
@@ -96,6 +97,21 @@ def _measured(seeds: int, *, quick: bool) -> list[Record]:
             better="higher",
             must=len(chosen),
         ),
+    ]
+
+
+def _of_parts(*, quick: bool) -> list[Record]:
+    """The same for models of parts that are trained side by side."""
+    parts = ["sensitivity"] if quick else ["sensitivity", "scale", "noise"]
+    report = audit.engine_check(_PLAN, num_parts=3, parts=parts)
+    moved = next(c.measured for c in report.checks if c.name == "sensitivity")
+    ratio = moved / _PLAN.clipping.sensitivity
+    return [
+        # differences of sums that were rounded after the noise was added
+        record(
+            "right step of 3 parts: sensitivity, measured over claimed", ratio, "", must=1.00001
+        ),
+        record("right step of 3 parts: failed checks", len(report.failed), "checks", must=0),
     ]
 
 

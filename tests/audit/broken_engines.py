@@ -17,6 +17,7 @@ from veilflow.engine import Flat, sampling
 from veilflow.engine import observed as observed_module
 from veilflow.engine import step as step_module
 from veilflow.engine.clipping.clipping import shrink
+from veilflow.engine.parts import PartsStep
 from veilflow.engine.step import PURPOSES, Step
 from veilflow.privacy.events import Gaussian
 from veilflow.privacy.guarantees import ClippedSum, Released
@@ -183,3 +184,82 @@ BROKEN: dict[str, tuple[Callable[[], AbstractContextManager[None]], str, str]] =
     ),
 }
 """By name: the mistake, the part of `engine_check` that meets it, and the check that must fail."""
+
+
+def _noise_of_parts(rework: Callable[[jax.Array, jax.Array], jax.Array]):
+    """Steps of parts with other noise: `rework` has that of all parts in an array, and their sums."""
+    release = Step._release
+
+    def reworked(self, query, key, grid_noise):
+        right = release(self, query, key, grid_noise)
+        noise = jax.tree.map(jnp.subtract, right.value, query.total)
+        common, own = eqx.partition(noise, self.in_common)
+        _, sums = eqx.partition(query.total, self.in_common)
+        noise = eqx.combine(common, jax.tree.map(rework, own, sums))
+        return Released(jax.tree.map(jnp.add, query.total, noise), right.event)
+
+    return swapped(PartsStep, "_release", reworked)
+
+
+def one_noise_for_all_parts() -> AbstractContextManager[None]:
+    """Every part draws its noise with the same key."""
+    return _noise_of_parts(lambda noise, sums: jnp.broadcast_to(noise[:1], noise.shape))
+
+
+def noise_on_one_part() -> AbstractContextManager[None]:
+    return _noise_of_parts(lambda noise, sums: noise.at[1:].set(0))
+
+
+def empty_part_skipped() -> AbstractContextManager[None]:
+    """A part of whose records none was drawn is left as it is."""
+
+    def rework(noise, sums):
+        anybody = jnp.any(sums != 0, axis=tuple(range(1, sums.ndim)), keepdims=True)
+        return jnp.where(anybody, noise, 0)
+
+    return _noise_of_parts(rework)
+
+
+def record_in_two_parts() -> AbstractContextManager[None]:
+    """What a record adds to its own part it adds to the next one, too."""
+    clipped_sum = PartsStep.clipped_sum
+
+    def leaking(self, *inputs) -> ClippedSum:
+        query = clipped_sum(self, *inputs)
+        common, own = eqx.partition(query.total, self.in_common)
+        own = jax.tree.map(lambda x: x + jnp.roll(x, 1, axis=0), own)
+        return ClippedSum(eqx.combine(common, own), query.clip_norm)
+
+    return swapped(PartsStep, "clipped_sum", leaking)
+
+
+def realized_size_of_a_part() -> AbstractContextManager[None]:
+    """The noisy sum of each part is divided by how many of its records were drawn."""
+    release = Step._release
+
+    def call(self, state, records, words, grid_noise):
+        draw_key, loss_key, noise_key = (keys.wrap(words[i]) for i in range(len(PURPOSES)))
+        part = records[1]
+        drawn = sampling.draw(draw_key, len(part), self.plan.sampling_rate)
+        total = self.clipped_sum(state.trainable, state.clipping, records, drawn, loss_key)
+        released = release(self, total, noise_key, grid_noise)
+        found = jnp.bincount(jnp.where(drawn, part, self.num_parts), length=self.num_parts)
+        scale = self.plan.expected_batch_size / jnp.maximum(found, 1)
+        common, own = eqx.partition(released.value, self.in_common)
+        own = jax.tree.map(lambda x: x * scale.reshape(-1, *[1] * (x.ndim - 1)), own)
+        return self._move(state, Released(eqx.combine(common, own), released.event))
+
+    return swapped(PartsStep, "__call__", call)
+
+
+BROKEN_PARTS: dict[str, tuple[Callable[[], AbstractContextManager[None]], str, str]] = {
+    "one noise for all parts": (one_noise_for_all_parts, "noise", "independent noise"),
+    "noise on one part": (noise_on_one_part, "noise", "noise of every coordinate"),
+    "empty part skipped": (empty_part_skipped, "noise", "empty batch"),
+    "record in two parts": (record_in_two_parts, "sensitivity", "other parts"),
+    "networks clipped apart": (networks_clipped_apart, "sensitivity", "sensitivity"),
+    "NaN passes the clip": (nan_passes_the_clip, "sensitivity", "not finite"),
+    "realized size of a part": (realized_size_of_a_part, "scale", "number of records"),
+    "shuffled batches": (shuffled_batches, "sampling", "turns"),
+}
+"""The same for models of parts, with `num_parts`."""

@@ -54,6 +54,7 @@ ROWS = ("--data", "data.csv", "--holdout", "data.csv")
     [
         (("m.veil",), "--holdout"),
         (("engine", "--data", "data.csv"), "for models"),
+        (("engine", "--method", "density"), "for models"),
         (("m.veil", *ROWS, "--column", "c"), "one of a, b"),
         (("m.veil", *ROWS, "--column", "a", "--method", "synthetic"), "attack of its own"),
         (("m.veil", *ROWS, "--reference", "m.veil", "--method", "synthetic"), "--method density"),

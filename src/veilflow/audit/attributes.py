@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from veilflow.audit.coordinates import encoded_rows, is_table
+from veilflow.audit.coordinates import encoded_rows
+from veilflow.audit.kinds import attacked, is_table
 from veilflow.audit.membership import balanced, drawn_rows, from_guarantee
 from veilflow.audit.result import AuditResult
 from veilflow.models.domain import Box
@@ -66,8 +67,14 @@ def audit_attribute(
         confidence: Of the bound.
         seed: For the choice of rows.
     """
-    place = _place(model, column)
-    inside, outside = (guess_cells(model, rows, place) for rows in (members, non_members))
+    of_rows = attacked(model)
+    if not is_table(of_rows) and not (hasattr(of_rows, "log_prob") and _in_box(of_rows)):
+        raise ValueError(
+            "attributes are guessed of table models, and of densities of numbers within bounds; a "
+            f"{type(of_rows).__name__} is neither."
+        )
+    place = _place(of_rows, column)
+    inside, outside = (guess_cells(of_rows, rows, place) for rows in (members, non_members))
     scores, member = balanced(inside.log_chance, outside.log_chance, seed=seed)
     result = from_guarantee(
         model,
@@ -78,7 +85,7 @@ def audit_attribute(
         confidence=confidence,
         seed=seed,
     )
-    commonest = np.bincount(_cells(model, drawn_rows(model, seed), place)[1]).argmax()
+    commonest = np.bincount(_cells(of_rows, drawn_rows(of_rows, seed), place)[1]).argmax()
     accuracies = {
         "accuracy_members": float(inside.right.mean()),
         "accuracy_non_members": float(outside.right.mean()),
@@ -104,8 +111,6 @@ def _cells(model: Any, rows: Any, place: int) -> tuple[list[Any], np.ndarray]:
     """The rows with each value of the column in turn, and which value is theirs."""
     if is_table(model):
         return _codes(model, encoded_rows(model, rows), place)
-    if not isinstance(getattr(model, "domain", None), Box):
-        raise ValueError("attributes are guessed of table models, and of numbers within bounds.")
     values = read_rows(rows, columns=model.columns).values
     low, high = (
         np.broadcast_to(side, values.shape[1])[place]
@@ -119,6 +124,10 @@ def _cells(model: Any, rows: Any, place: int) -> tuple[list[Any], np.ndarray]:
         changed[:, place] = low + (index + 0.5) / _BINS * (high - low)
         candidates.append(changed)
     return candidates, truth
+
+
+def _in_box(model: Any) -> bool:
+    return isinstance(getattr(model, "domain", None), Box)
 
 
 def _codes(model: Any, rows: EncodedRows, place: int) -> tuple[list[Any], np.ndarray]:

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from veilflow.audit import image_scores
+from veilflow.audit.kinds import is_image, is_table
 from veilflow.tabular.encoded import EncodedRows
 from veilflow.tabular.encoding import encode
 from veilflow.tabular.io import read_rows
@@ -12,11 +14,13 @@ from veilflow.tabular.schema import Schema
 
 
 def points(model: Any, rows: Any) -> Float[np.ndarray, "rows dim"]:
-    """Rows of a model of tables or of numbers as points, by declared facts alone.
+    """Rows of a model of tables, images or numbers as points, by declared facts alone.
 
     Numbers lie in [0, 1] of their declared range; a listed value is a corner, at distance 1 from every
     other one.
     """
+    if is_image(model):
+        return image_scores.pixels(model, rows)
     if is_table(model):
         encoded = encoded_rows(model, rows)
         return _of_codes(encoded, model.schema, model.vocabularies)
@@ -34,13 +38,6 @@ def encoded_rows(model: Any, rows: Any) -> EncodedRows:
     if isinstance(rows, EncodedRows):
         return rows
     return encode(rows, model.schema, vocabularies=model.vocabularies, extra="ignore")
-
-
-def is_table(model: Any) -> bool:
-    """Whether a fitted model is one of tables with a schema."""
-    from veilflow.models.table.fitted_table import FittedTableFlow
-
-    return isinstance(model, FittedTableFlow)
 
 
 def _of_codes(rows: EncodedRows, schema: Schema, vocabularies: Any) -> np.ndarray:

@@ -7,7 +7,6 @@ one record moved. Rows are generated: no data is read, and the report may be sho
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -20,6 +19,7 @@ from veilflow.audit import probe
 from veilflow.audit.engine_report import Check, EngineReport
 from veilflow.audit.noise_check import noise_checks
 from veilflow.audit.sampling_check import sampling_checks
+from veilflow.audit.subject import CHUNK, Subject, subject_of
 from veilflow.audit.watched import (
     Watched,
     compiled,
@@ -27,15 +27,12 @@ from veilflow.audit.watched import (
     plain_descent,
     randomness,
     run,
-    watched,
 )
 from veilflow.engine.observed import LossFn
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import State
 
 PARTS = ("sensitivity", "scale", "noise", "sampling")
-
-_CHUNK = 5
 
 Start = tuple[Watched, State]
 
@@ -49,6 +46,8 @@ def engine_check(
     model: Any = None,
     loss_fn: LossFn | None = None,
     records: PyTree = None,
+    num_parts: int | None = None,
+    common: Callable[[Any], Sequence[PyTree]] | None = None,
     parts: Sequence[str] = PARTS,
     steps: int = 256,
     seed: int = 0,
@@ -61,53 +60,55 @@ def engine_check(
             fits its own model only, and needs it.
         loss_fn: The model's loss of one record.
         records: A dozen generated records for it. Never private ones.
+        num_parts: Measure the step of so many models, each for a part of the records, that
+            `engine.train_parts` takes. A given model is then stacked, and records are arrays and the
+            part of each record.
+        common: Of a given model, what all parts have in common, as for `engine.train_parts`.
         parts: Which of `PARTS` to measure; all of them by default. Each is compiled anew.
         steps: How many steps the statistics of noise and draws come from.
         seed: Of the measurement. A right engine fails any one check with a chance below 1e-6.
 
     Raises:
-        ValueError: The plan is not private, or a model comes without its loss and records.
+        ValueError: The plan is not private or not one for parts, or a model comes without its loss
+            and records.
     """
     if not plan.private:
         raise ValueError("a run without privacy makes no promise that could be measured.")
-    given = (model is not None, loss_fn is not None, records is not None)
-    if len(set(given)) > 1:
-        raise ValueError("give model, loss_fn and records together, or none of them.")
     unknown = [part for part in parts if part not in PARTS]
     if unknown or not parts:
         raise ValueError(f"parts must be some of {', '.join(PARTS)}, got {list(parts)}.")
-    if model is None:
-        model, loss_fn, records = probe.make_probe(), probe.steep, probe.make_rows()
-    assert loss_fn is not None
     # few records need few chunks: a full one and a rest, as in a large run
-    plan = plain_descent(plan, expected_batch_size=min(plan.expected_batch_size, 1.5 * _CHUNK))
+    plan = plain_descent(plan, expected_batch_size=min(plan.expected_batch_size, 1.5 * CHUNK))
+    settings = {"model": model, "loss_fn": loss_fn, "records": records}
+    subject = subject_of(plan, **settings, num_parts=num_parts, common=common)
     secret = Secret.from_seed(seed)
     of_part = {
-        "sensitivity": lambda: _sensitivity(plan, model, loss_fn, records, secret),
-        "scale": lambda: _scale(plan, model, records, secret),
-        "noise": lambda: _noise(plan, model, loss_fn, records, secret, steps),
-        "sampling": lambda: sampling_checks(plan, secret=secret, steps=steps),
+        "sensitivity": lambda: _sensitivity(subject, secret),
+        "scale": lambda: _scale(subject, secret),
+        "noise": lambda: _noise(subject, secret, steps),
+        "sampling": lambda: sampling_checks(plan, secret=secret, steps=steps, num_parts=num_parts),
     }
     checks = [check for part in parts for check in of_part[part]()]
     return EngineReport(checks=tuple(checks), plan=plan.to_json())
 
 
-def _sensitivity(
-    plan: TrainingPlan, model: Any, loss_fn: LossFn, records: PyTree, secret: Secret
-) -> Iterator[Check]:
+def _sensitivity(subject: Subject, secret: Secret) -> Iterator[Check]:
     """How far one record more moves the released sum; the same noise stands on both sides."""
-    everybody = replace(plan, sampling_rate=1.0)
-    step, state = watched(everybody, loss_fn, model, chunk_size=_CHUNK)
+    plan = subject.plan
+    step, state = subject.start(sampling_rate=1.0)
 
     @compiled
     def sums(start: Start, records: PyTree, neighbors: PyTree, *inputs: Any) -> Any:
         released = lambda rows: run(*start, rows, *inputs)[1]  # noqa: E731
         return released(records), jax.lax.map(released, neighbors)
 
-    neighbors = probe.with_one_more(records)
-    alone, more = sums((step, state), records, neighbors, *randomness(step, secret, 1))
-    moved = [_flat(x) - _flat(alone) for x in _unstacked(more)]
-    norms = [float(np.linalg.norm(m)) for m in moved]
+    places, neighbors = subject.neighbors()
+    alone, more = sums((step, state), subject.records, neighbors, *randomness(step, secret, 1))
+    moved = [
+        jax.tree.map(lambda x, y: np.asarray(x, float)[0] - np.asarray(y, float)[0], x, alone)
+        for x in _unstacked(more)
+    ]
+    norms = np.array([np.linalg.norm(_flat(m)) for m in moved]).reshape(-1, len(probe.HOSTILE))
     bound = plan.clipping.sensitivity
     # both sums are rounded after the noise was added
     size = _flat(alone).size
@@ -117,10 +118,10 @@ def _sensitivity(
     if step.grid is not None:
         slack += math.sqrt(size) * step.grid.spacing
     for name, chosen, what in (
-        ("sensitivity", norms[:-2], "the most that one record moved the released sum"),
-        ("not finite", norms[-2:], "the most that a record with NaN or infinity moved it"),
+        ("sensitivity", norms[:, :-2], "the most that one record moved the released sum"),
+        ("not finite", norms[:, -2:], "the most that a record with NaN or infinity moved it"),
     ):
-        found = max(chosen)
+        found = float(chosen.max())
         yield Check(
             name=name,
             passed=bool(np.isfinite(chosen).all() and found <= bound + slack),
@@ -128,11 +129,22 @@ def _sensitivity(
             allowed=f"at most {bound:.6g}",
             sentence=what,
         )
+    if subject.num_parts is not None:
+        pairs = zip(moved, places, strict=True)
+        strayed = np.array([np.linalg.norm(_flat(subject.elsewhere(m, p))) for m, p in pairs])
+        yield Check(
+            name="other parts",
+            passed=bool((strayed <= slack).all()),  # which NaN is not
+            measured=float(strayed.max()),
+            allowed="0, rounding aside",
+            sentence="the most that a record moved what belongs to other parts than its own is",
+        )
 
 
-def _scale(plan: TrainingPlan, model: Any, records: PyTree, secret: Secret) -> Iterator[Check]:
+def _scale(subject: Subject, secret: Secret) -> Iterator[Check]:
     """What is divided by, and whether noise depends on how many records there are."""
-    step, state = watched(plan, probe.flat, model, chunk_size=_CHUNK)
+    plan, records = subject.plan, subject.records
+    step, state = subject.start(loss_fn=probe.flat)
     inputs = randomness(step, secret, 1)
     program = compiled(run)
     doubled = jax.tree.map(lambda x: np.concatenate([x, x]), records)
@@ -147,36 +159,35 @@ def _scale(plan: TrainingPlan, model: Any, records: PyTree, secret: Secret) -> I
         sentence="with twice as many records and no gradients the release changed by",
     )
     released = jax.tree.map(lambda x: x[0], once)
-    size = plan.expected_batch_size
-    total, _ = plan.clipping.gradient(released, state.clipping, size)
-    moved = _flat(state.trainable) - _flat(after.trainable)
-    divisor = float(np.linalg.norm(_flat(total)) / max(float(np.linalg.norm(moved)), 1e-300))
-    yield Check(
-        name="divisor",
-        passed=abs(divisor / size - 1) < 1e-3,
-        measured=divisor,
-        allowed=f"{size:.6g}, the public number",
-        sentence="the released sum over the step it made is",
-    )
+    total, _ = plan.clipping.gradient(released, state.clipping, plan.expected_batch_size)
+    moved = jax.tree.map(lambda x, y: x - y, state.trainable, after.trainable)
+    for (name, piece, size), (_, of_step, _) in zip(
+        subject.divided(total), subject.divided(moved), strict=True
+    ):
+        length = max(float(np.linalg.norm(_flat(of_step))), 1e-300)
+        divisor = float(np.linalg.norm(_flat(piece))) / length
+        yield Check(
+            name=name,
+            passed=abs(divisor / size - 1) < 1e-3,
+            measured=divisor,
+            allowed=f"{size:.6g}, the public number",
+            sentence="the released sum over the step it made is",
+        )
 
 
-def _noise(
-    plan: TrainingPlan,
-    model: Any,
-    loss_fn: LossFn,
-    records: PyTree,
-    secret: Secret,
-    steps: int,
-) -> Iterator[Check]:
+def _noise(subject: Subject, secret: Secret, steps: int) -> Iterator[Check]:
     """Steps in which nobody is drawn: what comes out is noise, and it must always come out."""
-    nobody = replace(plan, sampling_rate=_NOBODY)
-    step, state = watched(nobody, loss_fn, model, chunk_size=_CHUNK)
+    plan = subject.plan
+    step, state = subject.start(sampling_rate=_NOBODY)
     words, host_noise = randomness(step, secret, steps)
     whole = compiled(run)
-    program = lambda *inputs: whole(step, state, records, *inputs)  # noqa: E731
+    program = lambda *inputs: whole(step, state, subject.records, *inputs)  # noqa: E731
     after, released = program(words, host_noise)
-    tensors = [np.asarray(x, float).reshape(steps, -1) for x in jax.tree.leaves(released)]
-    silent = sum(not np.any(np.concatenate([t[i] for t in tensors])) for i in range(steps))
+    groups = subject.groups(released)
+    tensors = [tensor for group in groups for tensor in group]
+    # a part without noise is as bad as a step without
+    heard = [np.concatenate(group, axis=1).any(axis=1) for group in groups]
+    silent = steps - int(np.all(heard, axis=0).sum())
     taken = int(after.step) - int(state.step)
     yield Check(
         name="empty batch",
@@ -187,19 +198,15 @@ def _noise(
     )
     yield from noise_checks(tensors, plan.noise_multiplier * plan.clipping.sensitivity)
     if host_noise is None:
-        yield _own_key(program, words, tensors)
+        yield _own_key(lambda w: _flat(program(w, None)[1]), words)
 
 
-def _own_key(program: Callable[..., Any], words: np.ndarray, tensors: list[np.ndarray]) -> Check:
+def _own_key(noise: Callable[[np.ndarray], np.ndarray], words: np.ndarray) -> Check:
     """Noise comes from its own key and no other: new keys for the rest must not change it."""
     others, own = words.copy(), words.copy()
     others[:, :2] ^= np.uint32(1)
     own[:, 2] ^= np.uint32(1)
-    first = np.concatenate(tensors, axis=1)
-    with_others, with_own = (
-        np.concatenate([np.asarray(x, float).reshape(len(first), -1) for x in leaves], axis=1)
-        for leaves in (jax.tree.leaves(program(w, None)[1]) for w in (others, own))
-    )
+    first, with_others, with_own = (noise(w) for w in (words, others, own))
     changed = float(np.mean(first != with_others) + np.mean(first == with_own))
     return Check(
         name="key of the noise",

@@ -38,6 +38,9 @@ def fit_shadows(
 ) -> Shadows:
     """Fit shadow models, each on a random half of the rows.
 
+    All halves are of one length, or of two where the number of rows is odd: whatever is compiled for
+    a number of rows is compiled once or twice, and not for every shadow.
+
     Args:
         fit: From rows and a seed to a fitted model with `log_prob`, by the settings of the release.
         rows: The rows to attack, as an array. Every row is in half of the shadows.
@@ -49,7 +52,8 @@ def fit_shadows(
         raise ValueError(f"num_shadows must be even, got {num_shadows}.")
     rng = np.random.default_rng(seed)
     # a half and its other half: each row is in as often as out
-    halves = rng.random((num_shadows // 2, len(rows))) < 0.5
+    first = np.arange(len(rows)) < (len(rows) + 1) // 2
+    halves = np.stack([rng.permutation(first) for _ in range(num_shadows // 2)])
     inside = np.stack([halves, ~halves], axis=1).reshape(num_shadows, len(rows))
     seeds = rng.integers(2**31, size=num_shadows)
     fitted = [fit(rows[mask], int(number)) for mask, number in zip(inside, seeds, strict=True)]

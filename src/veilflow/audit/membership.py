@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from veilflow.audit import guessing
-from veilflow.audit.coordinates import is_table
+from veilflow.audit import guessing, image_scores
+from veilflow.audit.kinds import attacked, is_classifier, is_image, is_table
+from veilflow.audit.label_scores import label_scores
 from veilflow.audit.nearest import nearness
 from veilflow.audit.result import AuditResult
 
-METHODS = ("density", "synthetic")
+METHODS = ("density", "label", "reconstruction", "synthetic")
 
 SPLIT = "non-members come from the same source as members, and the fit saw none of them"
 
@@ -25,7 +26,7 @@ def audit(
     members: Any,
     non_members: Any,
     *,
-    method: str = "density",
+    method: str | None = None,
     reference: Any = None,
     synthetic: Any = None,
     guesses: int | None = None,
@@ -39,10 +40,15 @@ def audit(
 
     Args:
         model: A fitted model with a guarantee.
-        members: Rows the model was fitted on, or some of them: a frame, an array or a file.
+        members: Rows the model was fitted on, or some of them: a frame, an array or a file; images
+            for a model of images, with their labels; for a classifier `(features, labels)`.
         non_members: Rows like them that it was not fitted on.
-        method: "density" for log densities, "synthetic" for distances to synthetic rows.
-        reference: For "density": a model of the same kind fitted on other, public rows.
+        method: "density" for log densities, of images those of their codes; "reconstruction" for how
+            well a model of images tells an image by its code; "label" for how sure a classifier is of
+            the true label; "synthetic" for distances to synthetic rows. None takes "reconstruction"
+            for images, "label" for classifiers and "density" for others.
+        reference: For "density" and "label": a model of the same kind fitted on other, public rows.
+            Not for images, whose codes are different in every model.
         synthetic: For "synthetic": the published rows; drawn from the model if not given.
         guesses: How many rows to make a guess about. None tries a few numbers, at a price in
             confidence.
@@ -53,23 +59,68 @@ def audit(
         The lower bound on epsilon beside the claim of the model's guarantee.
 
     Raises:
-        ValueError: The model has no density, or there are no rows on one side.
+        ValueError: The model is not one that has such scores, or there are no rows on one side.
     """
-    if method not in METHODS:
+    if method not in (None, *METHODS):
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
+    of_rows = attacked(model)
+    if method is None:
+        method = _usual(of_rows)
+    _check_method(method, of_rows, reference)
+    sides = [members, non_members]
+    if is_image(of_rows):
+        sides = [image_scores.opened(of_rows, images) for images in sides]
     if method == "synthetic":
-        synthetic = drawn_rows(model, seed) if synthetic is None else synthetic
-        inside, outside = (nearness(model, rows, synthetic) for rows in (members, non_members))
-        name = "nearest synthetic row"
+        synthetic = drawn_rows(of_rows, seed) if synthetic is None else synthetic
+        inside, outside = (nearness(of_rows, rows, synthetic) for rows in sides)
+        name = "nearest synthetic image" if is_image(of_rows) else "nearest synthetic row"
+    elif method == "reconstruction":
+        inside, outside = image_scores.reconstruction_scores(of_rows, sides)
+        name = method
+    elif is_image(of_rows):
+        inside, outside = image_scores.code_scores(of_rows, sides)
+        name = "density of codes"
     else:
-        inside, outside = (
-            density_scores(model, rows, reference=reference) for rows in (members, non_members)
-        )
-        name = "density" if reference is None else "density ratio"
+        inside, outside = (density_scores(of_rows, rows, reference=reference) for rows in sides)
+        name = method if reference is None else f"{method} ratio"
     scores, member = balanced(inside, outside, seed=seed)
     return from_guarantee(
         model, scores, member, method=name, guesses=guesses, confidence=confidence, seed=seed
     )
+
+
+def _usual(model: Any) -> str:
+    """The strongest attack that needs the model alone."""
+    if is_classifier(model):
+        return "label"
+    return "reconstruction" if is_image(model) else "density"
+
+
+def _check_method(method: str, model: Any, reference: Any) -> None:
+    """Refuse what a model of this kind cannot be attacked by."""
+    kind = type(model).__name__
+    if is_classifier(model) and method != "label":
+        raise ValueError(
+            f"a {kind} has no density and draws no records. It is audited by how sure it is of labels: "
+            "method 'label', the default for it."
+        )
+    if method == "label" and not is_classifier(model):
+        raise ValueError(f"method 'label' is for classifiers, and a {kind} tells no classes apart.")
+    if method == "reconstruction" and not is_image(model):
+        raise ValueError(f"method 'reconstruction' is for image models, got a {kind}.")
+    if method == "synthetic" and not hasattr(model, "sample"):
+        raise ValueError(
+            f"method 'synthetic' is for models that draw rows, which a {kind} does not."
+        )
+    if reference is not None and is_classifier(attacked(reference)) != is_classifier(model):
+        raise ValueError(
+            f"reference must be a model of the same kind, a {kind}, got a {type(reference).__name__}."
+        )
+    if reference is not None and is_image(model):
+        raise ValueError(
+            "reference is not for images: codes have other coordinates in every model, so that their "
+            "densities do not compare. Leave it out."
+        )
 
 
 def density_scores(model: Any, rows: Any, *, reference: Any = None) -> Float[np.ndarray, " rows"]:
@@ -83,11 +134,14 @@ def density_scores(model: Any, rows: Any, *, reference: Any = None) -> Float[np.
 
 
 def log_prob(model: Any, rows: Any) -> Float[np.ndarray, " rows"]:
-    """The log density of each row under a model that has one."""
+    """The log density of each row under a model that has one; of its label under a classifier."""
+    model = attacked(model)
+    if is_classifier(model):
+        return label_scores(model, rows)
     if not hasattr(model, "log_prob"):
         raise ValueError(
             f"a {type(model).__name__} has no density of rows. Audit a density, mixture, table or "
-            "image model, or one of your own with a method log_prob."
+            "image model, a classifier, or one of your own with a method log_prob."
         )
     found = model.log_prob(rows, extra="ignore") if is_table(model) else model.log_prob(rows)
     return np.asarray(found, float)
@@ -95,6 +149,8 @@ def log_prob(model: Any, rows: Any) -> Float[np.ndarray, " rows"]:
 
 def drawn_rows(model: Any, seed: int, num_rows: int = 10_000) -> Any:
     """Synthetic rows of a model."""
+    if is_image(model):
+        num_rows = image_scores.how_many(model, num_rows)
     return model.sample(num_rows, seed=seed)
 
 

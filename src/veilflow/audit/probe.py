@@ -6,14 +6,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from veilflow import nn
 
 DIM, WIDTH, ROWS = 3, 16, 12
 
-_HOSTILE = (1.0, -1.0, 0.0, 1e-38, 1e6, -1e6, 3e38, np.inf, np.nan)
-"""What a row that is added may be a multiple of."""
+HOSTILE = (1.0, -1.0, 0.0, 1e-38, 1e6, -1e6, 3e38, np.inf, np.nan)
+"""What a row that is added may be a multiple of; the last two are not finite."""
 
 
 class Probe(eqx.Module):
@@ -31,6 +31,18 @@ def make_probe() -> Probe:
     return Probe(one, two, jnp.zeros((WIDTH, DIM)))
 
 
+def make_probes(num_parts: int) -> Probe:
+    """A probe for each part, stacked; all parts have the second network in common."""
+    one = make_probe()
+    many = jax.tree.map(lambda x: jnp.stack([x] * num_parts), one)
+    return eqx.tree_at(in_common, many, in_common(one))
+
+
+def in_common(model: Probe) -> tuple[nn.Dense]:
+    """What the probes of all parts have in common."""
+    return (model.two,)
+
+
 def steep(model: Probe, row: Float[Array, " dim"], key: object) -> Float[Array, ""]:
     """A loss whose gradient is long in each network alone."""
     return 1e3 * jnp.sum(model.one(row) + model.two(row) + model.loose @ row)
@@ -46,13 +58,18 @@ def make_rows() -> Float[np.ndarray, "rows dim"]:
     return np.random.default_rng(0).uniform(0.5, 1.0, (ROWS, DIM)).astype(np.float32)
 
 
+def make_parts(num_parts: int) -> Int[np.ndarray, " rows"]:
+    """The part of each of these rows. The last part has none, where there are several."""
+    return (np.arange(ROWS) % max(1, num_parts - 1)).astype(np.int32)
+
+
 def with_one_more(records: PyTree) -> PyTree:
     """Neighbors of `records`: each with one record added, tame or hostile; stacked on a first axis."""
 
     def of_leaf(leaf: np.ndarray) -> np.ndarray:
         leaf = np.asarray(leaf)
         with np.errstate(invalid="ignore", over="ignore"):
-            factors = _HOSTILE if np.issubdtype(leaf.dtype, np.inexact) else (1,) * len(_HOSTILE)
+            factors = HOSTILE if np.issubdtype(leaf.dtype, np.inexact) else (1,) * len(HOSTILE)
             added = [np.asarray(leaf[0] * factor, leaf.dtype) for factor in factors]
         return np.stack([np.concatenate([leaf, one[None]]) for one in added])
 

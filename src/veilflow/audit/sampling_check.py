@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, PyTree
 
 from veilflow._core.keys import Secret
 from veilflow.audit.engine_report import Check
@@ -22,12 +22,14 @@ from veilflow.engine.clipping import Flat
 from veilflow.engine.plan import TrainingPlan
 
 
-def sampling_checks(plan: TrainingPlan, *, secret: Secret, steps: int) -> Iterator[Check]:
+def sampling_checks(
+    plan: TrainingPlan, *, secret: Secret, steps: int, num_parts: int | None = None
+) -> Iterator[Check]:
     """Rate and spread of the draws of some steps."""
     from scipy.stats import binomtest, norm
 
     steps = max(steps, 128)  # with fewer, no spread at all could be chance
-    drawn = who_was_drawn(plan, secret=secret, steps=steps)
+    drawn = who_was_drawn(plan, secret=secret, steps=steps, num_parts=num_parts)
     rate, number = plan.sampling_rate, drawn.shape[1]
     found = float(drawn.mean())
     p_value = (
@@ -58,7 +60,7 @@ def sampling_checks(plan: TrainingPlan, *, secret: Secret, steps: int) -> Iterat
 
 
 def who_was_drawn(
-    plan: TrainingPlan, *, secret: Secret, steps: int
+    plan: TrainingPlan, *, secret: Secret, steps: int, num_parts: int | None = None
 ) -> Bool[np.ndarray, "steps records"]:
     """For each step of the real engine, which of some generated records were in its batch."""
     number = int(min(max(math.ceil(8 / plan.sampling_rate), 128), 2048))
@@ -73,12 +75,18 @@ def who_was_drawn(
         expected_batch_size=size,
         steps=max(plan.steps, steps),
     )
-    step, state = watched(plan, along_its_axis, Axes(jnp.zeros(number), slope=10.0))
+    shape = (number,) if num_parts is None else (num_parts, number)
+    model = Axes(jnp.zeros(shape), slope=10.0)
+    step, state = watched(plan, along_its_axis, model, num_parts=num_parts)
     words, _ = randomness(step, secret, steps)
     program = compiled(run)
-    places = np.arange(number, dtype=np.int32), np.full(number, number, np.int32)
-    with_axes, without = (program(step, state, x, words)[1].values for x in places)
-    return np.asarray(with_axes - without) > 0.5
+    records: list[PyTree] = [np.arange(number, dtype=np.int32), np.full(number, number, np.int32)]
+    if num_parts is not None:
+        part = np.arange(number, dtype=np.int32) % num_parts
+        records = [(places, part) for places in records]
+    with_axes, without = (program(step, state, x, words)[1].values for x in records)
+    found = np.asarray(with_axes - without) > 0.5
+    return found if num_parts is None else np.asarray(found.any(axis=1))
 
 
 def dispersion(counts: np.ndarray, size: int, rate: float) -> float:

@@ -18,6 +18,7 @@ from veilflow._core.keys import Secret
 from veilflow.engine.loop import grid_of
 from veilflow.engine.observed import LossFn
 from veilflow.engine.optimizer import Optimizer
+from veilflow.engine.parts import PartsStep
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import PURPOSES, PublicLossFn, State, Step
 from veilflow.nn.frozen import trainable_part
@@ -33,6 +34,10 @@ class Watched(Step):
 
     def _move(self, state: State, released: Released[PyTree]) -> Any:
         return super()._move(state, released), released.value
+
+
+class WatchedParts(Watched, PartsStep):
+    """The same for models of parts, which are trained side by side."""
 
 
 def plain_descent(plan: TrainingPlan, **changes: Any) -> TrainingPlan:
@@ -51,13 +56,23 @@ def watched(
     *,
     public_loss_fn: PublicLossFn | None = None,
     chunk_size: int | None = None,
+    num_parts: int | None = None,
+    in_common: PyTree = False,
 ) -> tuple[Watched, State]:
-    """The step of a plan for a model, and the state before the first one."""
+    """The step of a plan for a model, and the state before the first one.
+
+    With `num_parts` it is the step of as many stacked models, which have some arrays in common.
+    """
     trainable, fixed = trainable_part(model)
     if chunk_size is None:  # a few chunks and a rest, as in a large run
         chunk_size = int(min(max(plan.expected_batch_size // 4, 4), 256))
     grid = grid_of(plan, model) if plan.hardened else None
-    step = Watched(plan, loss_fn, public_loss_fn, fixed, chunk_size, grid)
+    inputs = plan, loss_fn, public_loss_fn, fixed, chunk_size, grid
+    if num_parts is None:
+        step = Watched(*inputs)
+    else:
+        parts = {"num_parts": num_parts, "at_once": num_parts, "in_common": in_common}
+        step = WatchedParts(*inputs, **parts)
     return step, step.init(jax.tree.map(jnp.array, trainable))
 
 
