@@ -1,8 +1,9 @@
 """Finished runs on disk: what was measured once is not measured again, and never mixed up.
 
 A run is one small JSON file, and an NPZ file beside it where figures need arrays. Its name holds a
-hash of its settings, its content a hash of the code that made it. The JSON file is written last and
-whole, so a run that was interrupted is a run that never was.
+hash of its settings, its content a hash of the code that made it; a run of other code counts where that
+is known to give the same numbers (`equivalent.py`). The JSON file is written last and whole, so a run
+that was interrupted is a run that never was.
 """
 
 import hashlib
@@ -15,6 +16,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 from benchmarks.provenance import commit, machine, write_bytes, write_json
+
+from reproductions.equivalent import same_numbers
 
 MEASURED = ("src", "reproductions", ":!reproductions/*/results.json", ":!reproductions/*/figures")
 """What a commit has to hold for its runs to be those of the commit."""
@@ -40,7 +43,7 @@ class Cache:
     Args:
         folder: Where they are; it need not exist yet.
         code: The fingerprint of the code that would make the runs now.
-        any_code: Take runs that other code made, too. Their records say so.
+        any_code: Take runs that any code made. Their records say so.
     """
 
     folder: Path
@@ -59,7 +62,7 @@ class Cache:
         try:
             stored = json.loads(path.read_text("utf-8"))
             same_code = stored["code"] == self.code
-            if not (same_code or self.any_code):
+            if not (self.any_code or stored["code"] in same_numbers(self.code)):
                 return None
             if stored["settings"] != dict(settings):
                 raise ValueError("its settings are not those of its name")

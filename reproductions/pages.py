@@ -7,8 +7,9 @@ from pathlib import Path
 from benchmarks.provenance import bound
 
 from reproductions.blocks import Block, Column, Row, epsilon_text
+from reproductions.equivalent import changes_since
 from reproductions.figure import Figure
-from reproductions.records import FOLDER, Record
+from reproductions.records import FOLDER, Record, codes_of
 from reproductions.sheet import Key, Sheet
 
 _CODE = """\
@@ -21,6 +22,9 @@ A plus sign behind a commit: with changes that were not committed.
 |---|---|---|---|
 """
 
+_SINCE = """\
+Since then, in this order, code was changed in ways that no number depends on:
+"""
 
 NOT_RUN = "not run"
 
@@ -148,4 +152,6 @@ def codes(records: list[Record]) -> str:
         row(*code, "; ".join(f"{what} {', '.join(at)}" for what, at in which.items()))
         for code, which in sorted(made.items())
     ]
-    return _CODE + "\n".join([*rows, ""]) if rows else ""
+    since = changes_since(code for r in records if not r.stale for code in codes_of(r))
+    told = [_SINCE, *(f"- {change.why} Checked: {change.checked}" for change in since), ""]
+    return _CODE + "\n".join([*rows, "", *(told if since else [])]) if rows else ""

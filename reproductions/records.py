@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.provenance import ROOT, Better, bound, check_better, misses, write_json
 
 from reproductions.cache import Run
+from reproductions.equivalent import same_numbers
 
 FOLDER = ROOT / "reproductions"
 _AND = " and "
@@ -38,7 +39,7 @@ class Record:
         device: What it ran on.
         commit: The code it ran, with a plus sign where that was not committed.
         code: The fingerprint of that code; where runs of several were taken, all of them.
-        stale: Whether other code than that of the command that wrote the record last measured it.
+        stale: Whether code measured it that may give other numbers than the code that wrote it last.
         sampling: How our batches were drawn.
         paper_accountant: Whose sums the paper's epsilon is.
         paper_sampling: How the paper's batches were drawn.
@@ -136,11 +137,9 @@ def merge(old: list[Record], new: list[Record]) -> tuple[list[Record], list[Reco
 
 
 def dated(records: list[Record], *codes: str) -> list[Record]:
-    """The records, those that other code than that of `codes` measured marked as stale."""
-    known = set(codes)
-    return [
-        replace(r, stale=r.splits > 0 and not known.issuperset(_split(r.code))) for r in records
-    ]
+    """The records, those marked as stale that code measured whose numbers may differ from `codes`'."""
+    known = set().union(*(same_numbers(code) for code in codes))
+    return [replace(r, stale=r.splits > 0 and not known.issuperset(codes_of(r))) for r in records]
 
 
 def provenance(runs: list[Run]) -> dict[str, Any]:
@@ -163,8 +162,9 @@ def spread(values: list[float]) -> float | None:
     return statistics.stdev(values) if len(values) > 1 else None
 
 
-def _split(code: str) -> list[str]:
-    return code.split(_AND)
+def codes_of(record: Record) -> list[str]:
+    """The fingerprints of all code that measured a record."""
+    return record.code.split(_AND)
 
 
 def show(title: str, records: list[Record]) -> None:
