@@ -248,6 +248,22 @@ def test_a_stream_that_ends_leaves_its_answers_and_an_error(
     refused(veilflow(*QUERY, "--force"), "the stream is over", code=1)
 
 
+def test_a_moved_folder_still_counts_and_a_lost_journal_stops_all(
+    in_json, veilflow, records, tmp_path
+):
+    (tmp_path / "other").mkdir()
+    refused(veilflow(*COUNTED, "--journal", "other/j"), "must lie in the folder of --out")
+    assert not list((tmp_path / "other").iterdir())
+    in_json(*COUNTED)
+    for name in ("e.private", "e.private.journal"):
+        (tmp_path / name).rename(tmp_path / "other" / name)
+    ask = ("detect", "query", "other/e.private", "rows.csv", "--out", "flags.csv")
+    assert in_json(*ask)["queries_left"] == 0
+    (tmp_path / "other/e.private.journal").rename(tmp_path / "elsewhere")
+    refused(veilflow(*ask, "--force"), "not where it was, beside the file", code=1)
+    assert not (tmp_path / "other/e.private.journal").exists()
+
+
 def test_a_policy_and_a_ledger_hear_of_all_answers_at_the_fit(in_json, veilflow, records, tmp_path):
     ledger = ("--data-ledger", "spent.jsonl", "--dataset", "people")
     in_json(*COUNTED, *ledger)

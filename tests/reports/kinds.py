@@ -1,6 +1,7 @@
 """One small artifact of every kind of model that is saved, made once."""
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ def density(rows: np.ndarray = ROWS, **settings) -> vf.FittedDensityFlow:
     return made.fit(rows, progress=False)
 
 
-def mixture(rows: np.ndarray = ROWS, **settings) -> vf.FittedMixtureDensity:
+def mixture(rows: Any = ROWS, **settings) -> vf.FittedMixtureDensity:
     usual = {"num_records": 400, "seed": 1, "num_components": 2, "iterations": 3}
     made = vf.MixtureDensity(budget=BUDGET, bounds=(-4, 4), **{**usual, **settings})
     return made.fit(rows, progress=False)

@@ -124,6 +124,7 @@ def test_images_are_compared_by_their_means():
     page = curator_report(images.drawn(), images.pixels(), labels=images.places())
     checked(page)
     assert page.count('alt="Mean of real images, class') == 3
+    assert "Balance of classes" in page
     assert "Values of pixels" in page
 
 
@@ -139,10 +140,9 @@ def test_classifiers_are_compared_with_their_labels():
         curator_report(model, frame)
 
 
-def test_a_posterior_has_no_rows_to_compare():
-    posterior = vf.FittedPosterior.__new__(vf.FittedPosterior)  # its class is all that counts
-    with pytest.raises(TypeError, match="a FittedPosterior has no rows of its own"):
-        curator_report(posterior, kinds.ROWS)
+def test_what_is_no_model_has_no_rows_to_compare():
+    with pytest.raises(TypeError, match="a ChainedImputer has no rows of its own"):
+        curator_report(vf.ChainedImputer(bounds=(-4, 4), public=True), kinds.ROWS)
 
 
 def test_what_is_no_audit_is_refused():
@@ -156,9 +156,6 @@ def test_an_audit_that_refutes_the_claim_says_so():
             "kind": "x",
             "guarantee": vf.Guarantee(epsilon=1.0, delta=1e-5),
             "held_out": False,
-            "table": None,
-            "classes": None,
-            "images": None,
             "audits": [{**AUDIT, "lower_bound": None, "exceeds_claim": True}],
         }
     )

@@ -100,7 +100,7 @@ def fit(
     steps: Annotated[int | None, typer.Option(help="Of flow: steps of training.")] = None,
     journal: Annotated[
         Path | None,
-        typer.Option(help="File of spent queries; default: the name of --out with .journal."),
+        typer.Option(help="File of spent queries, beside --out; default: its name with .journal."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="For the same threshold or parts; answers stay random.")
@@ -259,6 +259,11 @@ def _ensemble(
         raise ValueError(
             f"--out {out}: an ensemble is never released, and *.veil files are. Give another name, "
             f"such as {out.stem}.private."
+        )
+    if journal.resolve().parent != out.resolve().parent:
+        raise ValueError(
+            f"--journal {journal} must lie in the folder of --out: the file of an ensemble knows its "
+            "journal by name only."
         )
     budget = Budget(epsilon, delta)
     words = {name: getattr(value, "value", value) for name, value in settings.items()}

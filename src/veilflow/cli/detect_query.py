@@ -62,8 +62,15 @@ def query(
 
 
 def readable(detector: "LikelihoodDetector", data: Path) -> Any:
-    """Normal rows that set a threshold, as the detector takes them."""
-    return _images(detector, data) if is_image(detector.model) else data
+    """Normal rows that set a threshold, as the detector takes them; of images, those of its class."""
+    if not is_image(detector.model):
+        return data
+    from veilflow.models.detect.class_images import images_of_class, tells_classes
+
+    spec = detector.model.spec
+    if spec.classes and tells_classes(data):
+        note(f"of {data}, the images of class {detector.label} set the threshold")
+    return images_of_class(data, spec, detector.label)
 
 
 def _score(
@@ -73,6 +80,8 @@ def _score(
     from veilflow.tabular.stream import write_tables
 
     if is_image(detector.model):
+        if explain:
+            raise ValueError("--explain is for rows: an image has no columns.")
         blocks: Iterator[Any] = iter([_images(detector, data)])
     else:
         blocks = _blocks(data, detector.columns, texts=_has_schema(detector.model))
@@ -192,9 +201,18 @@ def _check_width(values: Any, dim: int) -> None:
 
 
 def _images(detector: "LikelihoodDetector", data: Path) -> Any:
-    from veilflow.cli import use_images
+    """All images of a file or folder, of whatever class, at least one."""
+    from dataclasses import replace
 
-    return use_images.readable(data, detector.model.spec)
+    from veilflow.images import read_images
+    from veilflow.models.detect.class_images import tells_classes
+
+    spec = detector.model.spec
+    labeled = bool(spec.classes) and data.is_dir() and tells_classes(data)
+    found = read_images(data, spec if labeled else replace(spec, classes=()))
+    if not len(found):
+        raise ValueError(f"{data} has no images.")
+    return found
 
 
 def _blocks(data: Path, columns: tuple[str, ...] | None, *, texts: bool) -> "Iterator[Any]":
@@ -210,7 +228,7 @@ def _blocks(data: Path, columns: tuple[str, ...] | None, *, texts: bool) -> "Ite
     from veilflow.tabular.frames import open_table
     from veilflow.tabular.io import read_rows
     from veilflow.tabular.stream import file_format
-    from veilflow.tabular.text import _tidied, open_csv
+    from veilflow.tabular.text import open_csv, tidied
 
     kind, some = file_format(data), False
     if kind in ("npz", "npy"):
@@ -222,7 +240,7 @@ def _blocks(data: Path, columns: tuple[str, ...] | None, *, texts: bool) -> "Ite
         names, named, tables = open_csv(data, chunk=_CHUNK)
         for table in tables:
             some = True
-            numbers = pa.table([_tidied(cells) for cells in table.columns], names)
+            numbers = pa.table([tidied(cells) for cells in table.columns], names)
             # without a header columns go by their order
             yield numbers if named else read_rows(numbers).values
     else:

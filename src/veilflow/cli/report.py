@@ -29,6 +29,9 @@ def report(
     labels: Annotated[
         Path | None, typer.Option(help="With --data, of images: the file of labels.")
     ] = None,
+    show_images: Annotated[
+        bool, typer.Option("--show-images", help="With --data, of images: show some real ones.")
+    ] = False,
     audit: Annotated[
         list[Path] | None,
         typer.Option(help="With --data: what `veilflow audit --json` printed. Repeat it."),
@@ -52,22 +55,29 @@ def report(
             "away, or leave --data away for the release card."
         )
     only = {"--test": test, "--label": label, "--labels": labels, "--audit": audit}
+    only["--show-images"] = show_images
     if data is None and any(only.values()):
         flag = next(name for name, value in only.items() if value)
         raise ValueError(f"{flag} is for the curator's report: give --data, too.")
-    from veilflow.models import artifact
+    from veilflow.models import artifact, registry
     from veilflow.reports.write import CARD_FILES, CURATOR_FILE
 
     _check_folder(out, CARD_FILES if data is None else (CURATOR_FILE,), force=force)
     found = artifact.read(model)
     allowed = in_force(policy)
-    if allowed is not None:
-        allowed.check_guarantee(found.guarantee)
     if data is None:
+        if allowed is not None:
+            allowed.check_guarantee(found.guarantee)
         _card(found, out, publish=publish, as_json=as_json)
         return
-    audits = [_read_audit(path) for path in audit or []]
-    _curator(found, out, data, test, labels, label, audits, as_json=as_json)
+    fitted = registry.from_artifact(found)
+    if (
+        allowed is not None
+    ):  # of an ensemble, which is kept, what counts is the promise of its answers
+        allowed.check_guarantee(fitted.guarantee)
+    settings = {"label": label, "labels": labels, "show_images": show_images}
+    settings["audit"] = [_read_audit(path) for path in audit or []]
+    _curator(fitted, out, data, test, settings, as_json=as_json)
 
 
 def _card(found: Any, out: Path, *, publish: bool, as_json: bool) -> None:
@@ -88,24 +98,26 @@ def _card(found: Any, out: Path, *, publish: bool, as_json: bool) -> None:
 
 
 def _curator(
-    found: Any,
+    fitted: Any,
     out: Path,
     data: Path,
     test: Path | None,
-    labels: Path | None,
-    label: str | None,
-    audits: list[Any],
+    settings: dict[str, Any],
     *,
     as_json: bool,
 ) -> None:
-    from veilflow.models import registry
+    from veilflow.cli.labeled import is_series, read_labels, read_series
     from veilflow.reports.curator import curator_report
     from veilflow.reports.write import write_curator
 
+    sources: dict[str, Any] = {"data": data, "test": test}
+    measured = data if test is None else test
+    if hasattr(fitted, "predict_proba") and is_series(measured):
+        series = read_series(measured)
+        sources = {"data": series, "test": None if test is None else series}
+        settings = {**settings, "labels": read_labels(measured, None)}
+    html = curator_report(fitted, **sources, **settings)
     note("INTERNAL: this report is made from private data, and no guarantee covers it")
-    html = curator_report(
-        registry.from_artifact(found), data, test=test, labels=labels, label=label, audit=audits
-    )
     path = write_curator(html, out)
     result = {"document": "curator's report", "internal": True, "files": [path]}
     emit(result, f"wrote {path} (INTERNAL: do not publish)", as_json=as_json)

@@ -34,7 +34,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         ArtifactError: If the file is damaged, foreign, or of a model this version does not know.
         OSError: If there is no such file, or it may not be read.
     """
-    return from_artifact(artifacts.read(path))
+    found = from_artifact(artifacts.read(path))
+    # an ensemble counts its answers in a journal that lies beside its file
+    return found.beside(path) if hasattr(found, "beside") else found
 
 
 def from_artifact(artifact: Artifact) -> Any:
@@ -48,7 +50,14 @@ def from_artifact(artifact: Artifact) -> Any:
     cls = getattr(importlib.import_module(module), name)
     try:
         return cls.from_artifact(artifact)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise ArtifactError(
             f"the settings and arrays in the file do not make a {artifact.model}: "
             f"{type(error).__name__}. Copy the file again from its source, or fit and save again."

@@ -1,6 +1,7 @@
 """The curator's report: a model beside the data it was fitted to. INTERNAL, and marked so throughout.
 
-It reads private records, and nothing of it is paid for. It shows histograms and means, never a row.
+It reads private records, and nothing of it is paid for. It shows histograms and means, never a row; a
+few real images only where somebody asks for them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,10 +12,16 @@ import numpy as np
 from veilflow.evaluation.classifiers import ClassifierScores, compare_classifiers
 from veilflow.evaluation.rank_correlation import RankCorrelations
 from veilflow.evaluation.table_report import table_report
+from veilflow.models.detect.fitted_ensemble import FittedEnsemble
+from veilflow.models.detect.likelihood import LikelihoodDetector
 from veilflow.models.domain import Box, Domain
+from veilflow.models.posterior.fitted_posterior import FittedPosterior
 from veilflow.reports import svg, words
 from veilflow.reports.columns import Tables, marginal_drawings, pair_drawings
-from veilflow.reports.labeled import classifier_sections, image_sections
+from veilflow.reports.detector import detector_sections, ensemble_sections
+from veilflow.reports.labeled import classifier_sections
+from veilflow.reports.pictures import image_sections
+from veilflow.reports.posterior import posterior_sections
 from veilflow.reports.render import curator_html
 from veilflow.tabular.columns import Numeric
 from veilflow.tabular.encoding import encode
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
 
 CLASSIFIERS = ("logistic regression", "random forest")
 _MOST_PAIRS = 6
+_NAMES = {"FittedPosterior": "FlowPosterior", "FittedEnsemble": "EnsembleDetector"}
 _FIELDS = ("method", "lower_bound", "confidence", "sentence")
 
 
@@ -36,6 +44,7 @@ def curator_report(
     test: Any = None,
     labels: Any = None,
     label: str | None = None,
+    show_images: bool = False,
     audit: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     max_rows: int = 20_000,
     seed: int = 0,
@@ -43,13 +52,16 @@ def curator_report(
     """The report as one HTML page that needs no network.
 
     Args:
-        model: A fitted table, density, mixture, image model or classifier.
-        data: The rows or images it was fitted to: a path, a frame or an array.
+        model: A fitted table, density, mixture, image model, classifier, posterior or detector.
+        data: The rows or images it was fitted to: a path, a frame or an array; of a classifier of
+            series, (values, mask, since). Not read for a posterior whose file holds no regression.
         test: Rows held out. Without them, scores are measured on the rows of the fit, and say so.
-        labels: Of images: the labels, as for a fit.
-        label: Of a classifier: the column of labels.
+        labels: Of images, or of series: the labels, as for a fit; those of `test` where it is given.
+        label: Of a classifier of rows: the column of labels.
+        show_images: Show a few real images of each class beside synthetic ones.
         audit: What an audit of the model found, as JSON values; one or several.
-        max_rows: The most rows to measure with; more are drawn from at random.
+        max_rows: The most rows to measure with; more are drawn from at random. For tables,
+            densities and posteriors.
         seed: Of all that is drawn.
 
     Returns:
@@ -60,26 +72,30 @@ def curator_report(
     """
     name = type(model).__name__
     audits = _audits(audit)
-    if hasattr(model, "spec"):
-        sections = image_sections(model, data, labels, seed=seed)
+    measured = data if test is None else test
+    if isinstance(model, LikelihoodDetector):
+        sections = detector_sections(model, measured, labels, seed=seed)
+    elif isinstance(model, FittedEnsemble):
+        sections = ensemble_sections(model, measured)
+    elif isinstance(model, FittedPosterior):
+        sections = posterior_sections(model, measured, max_rows=max_rows, seed=seed)
+    elif hasattr(model, "spec"):
+        sections = image_sections(model, measured, labels, show_images=show_images, seed=seed)
     elif hasattr(model, "predict_proba"):
-        sections = classifier_sections(model, data if test is None else test, label)
+        sections = classifier_sections(model, measured, label, labels=labels)
     elif hasattr(model, "sample") and (hasattr(model, "schema") or hasattr(model, "domain")):
         sections = _table_sections(model, data, test, max_rows=max_rows, seed=seed)
     else:
         raise TypeError(
-            f"the curator's report compares tables, densities, images and classifiers with their "
-            f"records; a {name} has no rows of its own to compare."
+            "the curator's report compares tables, densities, images, classifiers, posteriors and "
+            f"detectors with their records; a {name} has no rows of its own to compare."
         )
     return curator_html(
         {
-            "kind": words.kind(name.removeprefix("Fitted")),
+            "kind": words.kind(_NAMES.get(name, name.removeprefix("Fitted"))),
             "guarantee": model.guarantee,
             "audits": audits,
             "held_out": test is not None,
-            "table": None,
-            "classes": None,
-            "images": None,
             **sections,
         }
     )

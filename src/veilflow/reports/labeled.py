@@ -1,82 +1,96 @@
-"""Sections of the curator's report for images and for classifiers; as private as the records."""
+"""Sections of the curator's report for classifiers; as private as the records."""
 
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from veilflow.reports import svg
+from veilflow.reports.calibration import calibration
 
-_MOST_IMAGES = 2_000
-_MOST_CLASSES = 20
-_BINS = 32
 _CHUNK = 65_536
 
 
-def image_sections(model: Any, data: Any, labels: Any, *, seed: int) -> dict[str, Any]:
-    """Mean images of each class and histograms of pixels: no single image is shown."""
-    from veilflow.images.image_set import Images
-    from veilflow.images.read import read_images
+def classifier_sections(
+    model: Any, data: Any, label: str | None = None, *, labels: Any = None
+) -> dict[str, Any]:
+    """How a classifier does on the records: confusions, area under the curve, calibration.
 
-    real = data if isinstance(data, Images) else read_images(data, model.spec, labels=labels)
-    drawn = model.sample(min(len(real.pixels), _MOST_IMAGES), seed=seed)
-    kept = np.random.default_rng(seed).permutation(len(real.pixels))[:_MOST_IMAGES]
-    pixels, marks = _unit(real.pixels[kept]), None if real.labels is None else real.labels[kept]
-    synthetic = _unit(drawn.pixels)
-    classes = list(model.spec.classes)[:_MOST_CLASSES] or [None]
-    rows = []
-    for place, name in enumerate(classes):
-        title = "all images" if name is None else f"class {name}"
-        panels = []
-        for what, found, codes in (
-            ("Mean of real images", pixels, marks),
-            ("Mean of synthetic images", synthetic, drawn.labels),
-        ):
-            mine = found if name is None or codes is None else found[codes == place]
-            alt = f"{what}, {title}."
-            panels.append(svg.gray(_mean(mine), alt=alt) if len(mine) else "<p>none</p>")
-        rows.append({"name": title, "panels": panels})
-    return {
-        "images": {
-            "rows": rows,
-            "count": len(real.pixels),
-            "histogram": svg.histogram(
-                _histogram(pixels),
-                _histogram(synthetic),
-                labels=["dark", "bright"],
-                alt="Values of pixels: real images as bars, synthetic ones as a line.",
-            ),
-        }
-    }
-
-
-def classifier_sections(model: Any, data: Any, label: str | None) -> dict[str, Any]:
-    """How a classifier does on the records: counts of each class and a table of confusions."""
-    from veilflow.tabular.frames import open_table
-    from veilflow.tabular.io import read_rows
-
-    table = open_table(data, chunk=_CHUNK)
-    if label is None or label not in table.names:
-        raise ValueError("a classifier is compared with labels: name their column.")
-    place = table.names.index(label)
-    truth = np.array([_word(cell) for block in table.blocks for cell in block(place).to_pylist()])
-    names = [name for name in table.names if name != label]
-    rows = read_rows(data, columns=names if model.columns is None else model.columns)
+    Args:
+        model: A fitted classifier.
+        data: A table with a column of labels; or, with `labels`, whatever `predict_proba` takes.
+        label: The column of labels.
+        labels: The labels, where they are not a column.
+    """
+    if labels is None:
+        data, labels = _from_table(model, data, label)
     classes = [str(name) for name in model.classes]
+    chances = model.predict_proba(data)
+    truth = np.array([_word(cell) for cell in np.asarray(labels).tolist()])
+    if len(truth) != len(chances):
+        raise ValueError("labels must be one for each record.")
     # by the place of the class, for labels may be numbers here and words there
-    guessed = np.array(classes)[model.predict_proba(rows).argmax(axis=1)]
-    counts = np.array(
-        [[int(np.sum((truth == t) & (guessed == g))) for g in classes] for t in classes]
-    )
+    places = np.array([classes.index(word) if word in classes else -1 for word in truth], int)
+    known = places >= 0
+    if not known.any():
+        raise ValueError(f"no label is one of the classes of the model: {', '.join(classes)}.")
+    chances, places = chances[known], places[known]
+    guessed = chances.argmax(axis=1)
+    counts = np.zeros((len(classes), len(classes)), int)
+    np.add.at(counts, (places, guessed), 1)
     total = counts.sum(axis=1)
+    if len(classes) == 2:
+        shown = calibration(chances[:, 1], places == 1, of=f"class {classes[1]}")
+    else:
+        shown = calibration(chances.max(axis=1), guessed == places, of="the predicted class")
     return {
         "classes": {
             "names": classes,
             "counts": counts.tolist(),
             "recall": [float(counts[i, i] / n) if n else None for i, n in enumerate(total)],
-            "accuracy": float(np.trace(counts) / max(total.sum(), 1)),
-            "blind": float(total.max() / max(total.sum(), 1)),
+            "accuracy": float(np.trace(counts) / total.sum()),
+            "blind": float(total.max() / total.sum()),
+            "area": area(chances, places),
+            "other": int((~known).sum()),
+            "calibration": shown,
         }
     }
+
+
+def area(
+    chances: Float[np.ndarray, "rows classes"], places: Int[np.ndarray, " rows"]
+) -> float | None:
+    """The area under the ROC curve, of each class against the others, the mean of those there are.
+
+    None where all records are of one class.
+    """
+    from veilflow.evaluation.roc import roc_curve
+
+    found = []
+    for place in range(chances.shape[1]):
+        of_class = places == place
+        if of_class.any() and not of_class.all():
+            # its "anomalies" are what scores low: here, records of the other classes
+            found.append(roc_curve(chances[of_class, place], chances[~of_class, place]).auroc)
+    return float(np.mean(found)) if found else None
+
+
+def _from_table(model: Any, data: Any, label: str | None) -> tuple[Any, list[Any]]:
+    """Features and labels of a table."""
+    from veilflow.tabular.frames import open_table
+    from veilflow.tabular.io import read_rows
+
+    if model.settings["network"]["name"] == "grud":
+        raise ValueError(
+            "this classifier takes series: give an NPZ file of values, mask, since and labels; in "
+            "Python, data=(values, mask, since) and labels=..."
+        )
+    table = open_table(data, chunk=_CHUNK)
+    if label is None or label not in table.names:
+        raise ValueError("a classifier is compared with labels: name their column.")
+    place = table.names.index(label)
+    labels = [cell for block in table.blocks for cell in block(place).to_pylist()]
+    names = [name for name in table.names if name != label]
+    return read_rows(data, columns=names if model.columns is None else model.columns), labels
 
 
 def _word(cell: Any) -> str:
@@ -84,17 +98,3 @@ def _word(cell: Any) -> str:
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     return str(cell).strip()
-
-
-def _unit(pixels: np.ndarray) -> np.ndarray:
-    return pixels.astype(np.float32) / (255 if pixels.dtype == np.uint8 else 1)
-
-
-def _mean(pixels: np.ndarray) -> np.ndarray:
-    mean = pixels.mean(axis=0)
-    return mean[0] if len(mean) == 1 else np.moveaxis(mean, 0, -1)
-
-
-def _histogram(pixels: np.ndarray) -> np.ndarray:
-    counts = np.histogram(pixels, bins=_BINS, range=(0, 1))[0]
-    return counts / max(counts.sum(), 1)

@@ -238,7 +238,11 @@ def _spacing(plain: Plain) -> float:
 
 
 def _spread(event: Event) -> tuple[float, float]:
-    """Roughly the standard deviation and the range of one release's loss."""
+    """Roughly the standard deviation and the range of one release's loss.
+
+    The accountant has one of its own, for other curves: it turns zCDP and choices into others first,
+    and a coin reaches further there than in the script.
+    """
     if isinstance(event, ev.PoissonSampled):
         one, reach = _spread(event.event)
         return min(event.sampling_rate * math.sqrt(math.expm1(min(one**2, 50.0))), one), reach

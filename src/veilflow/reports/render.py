@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 CARD_MARK = "<!-- veilflow release card -->"
 CURATOR_MARK = "<!-- veilflow curator's report: INTERNAL, made from private data -->"
 """How a file says which of the two it is; neither may take the other's place."""
+SECTIONS = ("table", "images", "classes", "posterior", "detector", "ensemble")
+"""Of the curator's report, by what a model is; each has a template of its own."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$-])")
 
 
@@ -35,8 +37,10 @@ def card_json(card: "ReleaseCard") -> str:
 
 
 def curator_html(values: dict[str, Any]) -> str:
-    """The curator's report as a page."""
-    return _template("curator.html.j2").render(**values, mark=CURATOR_MARK)
+    """The curator's report as a page, with those of its sections that there are values for."""
+    parts = [name for name in SECTIONS if values.get(name)]
+    filled = {**dict.fromkeys(SECTIONS), **values, "parts": parts, "mark": CURATOR_MARK}
+    return _template("curator.html.j2").render(**filled)
 
 
 def _card(card: "ReleaseCard") -> dict[str, Any]:

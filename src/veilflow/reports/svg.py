@@ -10,16 +10,25 @@ import numpy as np
 _WIDTH, _HEIGHT = 320, 120
 
 
-def histogram(real: np.ndarray, synthetic: np.ndarray, *, labels: Sequence[str], alt: str) -> str:
+def histogram(
+    real: np.ndarray,
+    synthetic: np.ndarray | None,
+    *,
+    labels: Sequence[str],
+    alt: str,
+    marks: Sequence[float] = (),
+) -> str:
     """Two histograms in one frame: bars for the real one, a stepped line for the other.
 
     Args:
         real: Shares of the real rows, one a bin.
-        synthetic: Of the synthetic ones.
+        synthetic: Of the synthetic ones; None where there is but one to draw.
         labels: Under the first and the last bin, or under each one.
-        alt: What a reader hears who cannot see it; escaped by the template.
+        alt: What a reader hears who cannot see it; escaped here.
+        marks: Where upright lines stand, as shares of the width.
     """
-    top = max(float(real.max(initial=0)), float(synthetic.max(initial=0)), 1e-9)
+    others = np.zeros(0) if synthetic is None else synthetic
+    top = max(float(real.max(initial=0)), float(others.max(initial=0)), 1e-9)
     step = _WIDTH / len(real)
     height = [_HEIGHT * float(share) / top for share in real]
     bars = "".join(
@@ -28,15 +37,20 @@ def histogram(real: np.ndarray, synthetic: np.ndarray, *, labels: Sequence[str],
         for i, h in enumerate(height)
     )
     path = f"M0 {_HEIGHT}"
-    for i, share in enumerate(synthetic):
+    for i, share in enumerate(others):
         y = _HEIGHT - _HEIGHT * float(share) / top
         path += f"V{y:.1f}H{(i + 1) * step:.1f}"
+    stroke = 'vector-effect="non-scaling-stroke"'
+    line = f'<path class="synthetic" d="{path}V{_HEIGHT}" {stroke}/>' if len(others) else ""
+    upright = "".join(
+        f'<path class="upright" d="M{_WIDTH * min(max(at, 0.0), 1.0):.1f} -4V{_HEIGHT}" {stroke}/>'
+        for at in marks
+    )
     texts = "".join(f"<span>{_escaped(text)}</span>" for text in labels)
     each = " each" if len(labels) == len(real) else ""
     return (
         f'<svg viewBox="0 -4 {_WIDTH} {_HEIGHT + 5}" role="img" aria-label="{_escaped(alt)}" '
-        f'preserveAspectRatio="none"><g class="real">{bars}</g>'
-        f'<path class="synthetic" d="{path}V{_HEIGHT}" vector-effect="non-scaling-stroke"/></svg>'
+        f'preserveAspectRatio="none"><g class="real">{bars}</g>{line}{upright}</svg>'
         f'<p class="axis{each}" aria-hidden="true">{texts}</p>'
     )
 
@@ -61,15 +75,25 @@ def signed(matrix: np.ndarray, *, alt: str) -> str:
 
 def gray(image: np.ndarray, *, alt: str) -> str:
     """An image of values in [0, 1], one channel or three."""
+    return _image(_opaque(image), alt)
+
+
+def strip(images: Sequence[np.ndarray], *, alt: str) -> str:
+    """Images of one size side by side, each as for `gray`, with a clear pixel between two."""
+    parts = [np.pad(_opaque(image), ((0, 0), (0, 1), (0, 0))) for image in images]
+    return _image(np.concatenate(parts, axis=1)[:, :-1], alt, kind="pixels strip")
+
+
+def _opaque(image: np.ndarray) -> np.ndarray:
     bytes_ = np.rint(255 * np.clip(image, 0, 1)).astype(np.uint8)
     pixels = np.full((*image.shape[:2], 4), 255, np.uint8)
     pixels[..., :3] = bytes_ if bytes_.ndim == 3 else bytes_[..., None]
-    return _image(pixels, alt)
+    return pixels
 
 
-def _image(pixels: np.ndarray, alt: str) -> str:
+def _image(pixels: np.ndarray, alt: str, *, kind: str = "pixels") -> str:
     data = base64.b64encode(_png(pixels)).decode()
-    return f'<img class="pixels" src="data:image/png;base64,{data}" alt="{_escaped(alt)}">'
+    return f'<img class="{kind}" src="data:image/png;base64,{data}" alt="{_escaped(alt)}">'
 
 
 def _png(pixels: np.ndarray) -> bytes:

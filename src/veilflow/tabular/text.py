@@ -28,7 +28,7 @@ def read_csv(path: Path) -> "tuple[pa.Table, bool]":
 
     names, named, tables = open_csv(path)
     (text,) = tables
-    return pa.table([_tidied(column) for column in text.columns], names=names), named
+    return pa.table([tidied(column) for column in text.columns], names=names), named
 
 
 def open_csv(
@@ -156,7 +156,7 @@ def _check_twice(names: list[str], path: Path) -> None:
             )
 
 
-def _tidied(text: Any) -> Any:
+def tidied(text: Any) -> Any:
     """Numbers if all cells are, without the spaces around them and missing where empty; or text."""
     import pyarrow as pa
     from pyarrow import compute

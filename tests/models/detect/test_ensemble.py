@@ -2,7 +2,9 @@
 
 import dataclasses
 import os
+import shutil
 import threading
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -276,6 +278,78 @@ def test_a_moved_journal_is_found_again_and_another_is_refused(kept, tmp_path):
         moved.with_journal(other.counter.path)
 
 
+def test_a_file_holds_no_path_and_is_moved_with_its_journal(kept, tmp_path):
+    folder = tmp_path / "home-of-somebody"
+    folder.mkdir()
+    ensemble = fitted(journal=folder / "j")
+    ensemble.query([NORMAL])
+    ensemble.save(folder / "e.private")
+    members = zipfile.ZipFile(folder / "e.private")
+    texts = [members.read(name) for name in members.namelist()]
+    for text in (*texts, (folder / "e.private").read_bytes(), (folder / "j").read_bytes()):
+        assert not any(str(part).encode() in text for part in (folder, tmp_path, folder.name))
+    there = folder.rename(tmp_path / "moved")
+    later = vf.load(there / "e.private")
+    assert later.spent == 1
+    later.query([NORMAL] * 2)
+    (tmp_path / "link").symlink_to(there / "e.private")
+    assert vf.load(tmp_path / "link").spent == 3  # a link leads to the file's own folder
+    later.save(there / "again.private")
+    assert vf.load(there / "again.private").spent == 3
+
+
+def test_without_its_journal_beside_it_an_ensemble_answers_nothing(kept, tmp_path):
+    kept.query([NORMAL] * 2)
+    kept.save(tmp_path / "e.private")
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(tmp_path / "e.private", other)
+    alone = vf.load(other / "e.private")
+    for ask in (lambda: alone.query([NORMAL]), lambda: alone.spent, lambda: alone.ledger):
+        with pytest.raises(vf.PrivacyError, match="is not where it was, beside the file"):
+            ask()
+    assert sorted(path.name for path in other.iterdir()) == ["e.private"]  # none is made anew
+    assert alone.with_journal(kept.counter.path).spent == 2
+    shutil.copy(fitted(journal=tmp_path / "j").counter.path, other / kept.counter.path.name)
+    with pytest.raises(vf.PrivacyError, match="not of this ensemble"):
+        alone.query([NORMAL])
+
+
+def test_a_file_that_was_read_without_its_place_answers_nothing(kept):
+    nowhere = registry.from_artifact(kept.to_artifact())
+    for ask in (lambda: nowhere.query([NORMAL]), lambda: nowhere.spent):
+        with pytest.raises(vf.PrivacyError, match="not known in which folder"):
+            ask()
+    assert kept.spent == 0
+    assert nowhere.to_artifact().manifest == kept.to_artifact().manifest
+    assert nowhere.votes([NORMAL]).open().tolist() == kept.votes([NORMAL]).open().tolist()
+
+
+def test_an_ensemble_is_saved_beside_its_journal_only(kept, tmp_path):
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ValueError, match="lies in another folder"):
+        kept.save(tmp_path / "other" / "e.private")
+    assert not list((tmp_path / "other").iterdir())
+
+
+def test_older_files_with_a_path_are_read_where_it_is_and_beside_where_not(kept, tmp_path):
+    kept.query([NORMAL])
+    journal = kept.counter.path
+    whole = kept.to_artifact()
+    told = {"path": str(journal), "id": kept.counter.id}
+    older = dataclasses.replace(whole, manifest={**whole.manifest, "journal": told})
+    artifacts.save(older, tmp_path / "e.private")
+    assert vf.load(tmp_path / "e.private").spent == 1
+    there = tmp_path / "other"
+    there.mkdir()
+    for path in (journal, tmp_path / "e.private"):
+        path.rename(there / path.name)
+    moved = vf.load(there / "e.private")
+    assert moved.spent == 1
+    moved.save(there / "e.private")
+    assert str(tmp_path).encode() not in zipfile.ZipFile(there / "e.private").read("manifest.json")
+
+
 def test_a_journal_is_made_by_a_fit_and_goes_with_a_fit_that_fails(tmp_path, monkeypatch):
     path = tmp_path / "j"
     with monkeypatch.context() as patch:
@@ -291,7 +365,15 @@ def test_a_journal_is_made_by_a_fit_and_goes_with_a_fit_that_fails(tmp_path, mon
 
 @pytest.mark.parametrize(
     "change",
-    [{"internal": "may be released"}, {"dim": 3}, {"plan": {}}, {"journal": {}}, {"density": "x"}],
+    [
+        {"internal": "may be released"},
+        {"dim": 3},
+        {"plan": {}},
+        {"journal": {}},
+        {"density": "x"},
+        *({"journal": {"file": name, "id": "0"}} for name in ("../j", "a/", "", "..", 3)),
+        {"journal": {"path": "/", "id": "0"}},
+    ],
     ids=str,
 )
 def test_a_doctored_file_is_refused(kept, change):

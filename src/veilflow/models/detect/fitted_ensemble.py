@@ -22,7 +22,7 @@ from veilflow.models import artifact as artifacts
 from veilflow.models.architecture import Architecture
 from veilflow.models.detect.answers import Plan, Votes
 from veilflow.models.detect.data_dependent import data_dependent_epsilon
-from veilflow.models.detect.journal import Counter, Journal
+from veilflow.models.detect.journal import Counter, Journal, Unplaced
 from veilflow.models.detect.part_densities import PartDensities
 from veilflow.models.detect.scoring import is_outside
 from veilflow.models.domain import Domain
@@ -207,30 +207,54 @@ class FittedEnsemble:
             ValueError: The ensemble has no journal.
             PrivacyError: The file is missing, or the journal of another ensemble.
         """
-        if not isinstance(self.counter, Journal):
-            raise ValueError(_NO_JOURNAL)
-        moved = Journal(path, id=self.counter.id)
+        moved = Journal(path, id=self._kept().id)
         moved.spent()
         return replace(self, counter=moved, _stream=_Stream())
+
+    def beside(self, path: str | os.PathLike[str]) -> "FittedEnsemble":
+        """The same ensemble, which counts in the journal that lies beside its own file.
+
+        Whether it is there is found out when it is asked for something.
+
+        Args:
+            path: Of the file that the ensemble was read from.
+        """
+        counter = self._kept()
+        if isinstance(counter, Journal):  # an older file, which knew a path
+            if os.path.exists(counter.path):
+                return self
+            counter = Unplaced(counter.path.name, id=counter.id)
+        return replace(self, counter=counter.beside(path), _stream=_Stream())
+
+    def _kept(self) -> Journal | Unplaced:
+        """The journal; raises for an ensemble that lives in this process only."""
+        if not isinstance(self.counter, Journal | Unplaced):
+            raise ValueError(_NO_JOURNAL)
+        return self.counter
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ensemble to a file for this curator only; readable by nobody else.
 
         The file says of itself that it is not private: its ledger records the use of the records
         without privacy and its guarantee is infinite, whatever its answers cost. The key that made
-        the parts is not in it, nor what was spent: that is in the journal, whose place is.
+        the parts is not in it, nor what was spent: that is in the journal, whose name is.
 
         Args:
-            path: Where to. A name that ends in `.veil` is refused: those are files to release.
+            path: Where to, in the folder of the journal. A name that ends in `.veil` is refused:
+                those are files to release.
         """
         if Path(path).suffix.lower() == _RELEASABLE:
             raise ValueError(
                 "an ensemble is never released, and *.veil files are. Give another name, such as "
                 f"{Path(path).stem}.private."
             )
-        if not isinstance(self.counter, Journal):
-            raise ValueError(_NO_JOURNAL)
-        target = Path(path)
+        target, journal = Path(path), self._kept()
+        if isinstance(journal, Journal) and not _same_folder(target, journal.path):
+            raise ValueError(
+                f"the journal {journal.path.name} lies in another folder, and the file of an ensemble "
+                f"knows it by name only. Save it there, or move the journal here and take "
+                "with_journal(path)."
+            )
         if target.is_file():
             target.chmod(stat.S_IRUSR | stat.S_IWUSR)
         elif target.parent.is_dir() and not target.exists():
@@ -240,8 +264,8 @@ class FittedEnsemble:
 
     def to_artifact(self) -> artifacts.Artifact:
         """The ensemble as plain data, labeled as not private."""
-        if not isinstance(self.counter, Journal):
-            raise ValueError(_NO_JOURNAL)
+        journal = self._kept()
+        name = journal.name if isinstance(journal, Unplaced) else journal.path.name
         ledger = Ledger(assumptions=(INTERNAL,))
         ledger = ledger.spend(NonPrivate(), purpose="models of parts, without privacy")
         columns = None if self.columns is None else list(self.columns)
@@ -255,7 +279,8 @@ class FittedEnsemble:
                 "threshold": self.threshold,
                 "answers": self.guarantee.to_json(),
                 "assumptions": list(self.assumptions),
-                "journal": {"path": os.fspath(self.counter.path), "id": self.counter.id},
+                # the folder is not written: paths tell about people and machines
+                "journal": {"file": name, "id": journal.id},
             },
             ledger=ledger,
             guarantee=ledger.guarantee(delta=self.settings["delta"]),
@@ -283,7 +308,7 @@ class FittedEnsemble:
             plan=plan,
             assumptions=assumptions,
             guarantee=guarantee,
-            counter=Journal(str(journal["path"]), id=str(journal["id"])),
+            counter=_counter(journal),
             settings=settings,
         )
 
@@ -307,6 +332,22 @@ class FittedEnsemble:
             f"FittedEnsemble(columns: {names}; {self.plan.parts} parts, {self.plan.method}; "
             f"answers: {self.guarantee})"
         )
+
+
+def _counter(journal: dict[str, Any]) -> Journal | Unplaced:
+    """What counts, as a file says it: by name, or, in older files, by a path."""
+    older = "path" in journal
+    path = Path(journal["path" if older else "file"])
+    by_name = Unplaced(path.name, id=str(journal["id"]))  # refuses what is no name
+    if older:
+        return Journal(path, id=by_name.id)
+    if path.name != journal["file"]:
+        raise ValueError("a journal lies beside the file of its ensemble.")
+    return by_name
+
+
+def _same_folder(one: Path, two: Path) -> bool:
+    return os.path.realpath(one.absolute().parent) == os.path.realpath(two.absolute().parent)
 
 
 _NO_JOURNAL = (

@@ -6,6 +6,9 @@ with another line in it, or of another ensemble, is refused. A line that a kill 
 spent, though its answer was never given. Two processes on one journal wait for each other and read
 what the other wrote.
 
+An ensemble's file knows its journal by name and looks for it in its own folder, so that both can be
+moved together and no file holds a path of the curator's machine.
+
 What no file can notice: that it was put back to an older copy, or copied together with its ensemble.
 """
 
@@ -59,6 +62,37 @@ class InMemory:
 
     def __reduce__(self):
         raise TypeError("a count of spent queries is not copied: two copies would spend twice.")
+
+
+class Unplaced:
+    """The journal of an ensemble whose file was read without saying where it lies: it counts nothing.
+
+    Args:
+        name: Of the file, without its folder.
+        id: Of the ensemble it belongs to.
+    """
+
+    def __init__(self, name: str, *, id: str):
+        if name in ("", ".", "..") or "/" in name or "\\" in name or "\0" in name:
+            raise ValueError("the name of a journal must be that of a file, without folders.")
+        self.name = name
+        self.id = id
+
+    def spent(self) -> int:
+        """Nobody knows: raises PrivacyError."""
+        raise PrivacyError(
+            f"it is not known in which folder the journal {self.name} lies. {_REFUSED} Open the "
+            "ensemble with veilflow.load(path), or give the place with with_journal(path)."
+        )
+
+    def spend(self, count: int, *, limit: int) -> None:
+        """Raises PrivacyError: see `spent`."""
+        self.spent()
+
+    def beside(self, path: str | os.PathLike[str]) -> "Journal":
+        """The journal in the folder of the ensemble's file."""
+        # where the file itself is, whatever links lead to it
+        return Journal(Path(os.path.realpath(path)).with_name(self.name), id=self.id)
 
 
 class Journal:
@@ -137,8 +171,8 @@ class Journal:
             file = os.open(self.path, os.O_RDWR | os.O_APPEND)
         except FileNotFoundError:
             raise PrivacyError(
-                f"the journal {self.path.name} is not where it was. {_REFUSED} Put it back, or give "
-                "its new place with with_journal(path)."
+                f"the journal {self.path.name} is not where it was, beside the file of its ensemble. "
+                f"{_REFUSED} Put it back, or give its new place with with_journal(path)."
             ) from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX)

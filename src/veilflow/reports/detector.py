@@ -1,0 +1,112 @@
+"""Sections of the curator's report for detectors of anomalies; as private as the records."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from veilflow.models.detect.class_images import images_of_class
+from veilflow.models.detect.fitted_ensemble import FittedEnsemble
+from veilflow.models.detect.likelihood import LikelihoodDetector
+from veilflow.models.detect.scoring import is_outside
+from veilflow.models.image.fitted_image import FittedImageFlow
+from veilflow.reports import svg
+from veilflow.tabular.io import read_rows
+
+_BINS = 32
+_MOST_SAMPLES = 20_000
+_MOST_IMAGES = 2_000
+
+
+def detector_sections(
+    detector: LikelihoodDetector, data: Any, labels: Any, *, seed: int
+) -> dict[str, Any]:
+    """Scores of the records and of the model's own samples, and how many are called odd.
+
+    Images are those of the detector's class, where labels or folders tell it; else all of them.
+    """
+    if detector.threshold is None:
+        raise ValueError("the detector has no threshold yet. Make one by detect fit.")
+    most = _MOST_SAMPLES
+    with warnings.catch_warnings():
+        # how many there are is on the page
+        warnings.filterwarnings("ignore", "some rows lie outside the declared bounds")
+        if isinstance(detector.model, FittedImageFlow):
+            spec, most = detector.model.spec, _MOST_IMAGES
+            data = images_of_class(data, spec, detector.label, labels=labels)
+        scores = detector.score(data)
+        if not len(scores):
+            raise ValueError("there are no records to compare with.")
+        own = {} if detector.label is None else {"label": detector.label}
+        sampled = detector.model.sample(min(len(scores), most), seed=seed, **own)
+        expected = detector.score(sampled)
+    rate, count = detector.false_alarm_rate, len(scores)
+    return {
+        "detector": {
+            "count": count,
+            "odd": float(np.mean(detector.is_odd(scores))),
+            "odd_samples": float(np.mean(detector.is_odd(expected))),
+            "rate": rate,
+            # what chance alone makes of the rate among so many records: two deviations
+            "give_or_take": float(2 * np.sqrt(rate * (1 - rate) / count)),
+            "outside": float(np.mean(np.isposinf(scores))),
+            "threshold": detector.threshold,
+            "label": detector.label,
+            "svg": _drawing(scores, expected, detector.threshold),
+        }
+    }
+
+
+def ensemble_sections(ensemble: FittedEnsemble, data: Any) -> dict[str, Any]:
+    """Votes of the parts on the records. No query is spent: nothing is answered to anybody."""
+    values = read_rows(data, columns=ensemble.columns).values
+    if not len(values):
+        raise ValueError("there are no records to compare with.")
+    votes, plan = ensemble.votes(values).open(), ensemble.plan
+    outside = is_outside(ensemble.domain, values)
+    against = (plan.parts - votes) > plan.quorum * plan.parts
+    answered = None
+    if plan.method != "sparse_vector":  # whose answers depend on those before
+        odd = np.where(outside, 1.0, 1 - plan.response_probability(votes))
+        answered = float(odd.mean())
+    bins = min(plan.parts + 1, _BINS)
+    shares = np.histogram(votes, bins=bins, range=(-0.5, plan.parts + 0.5))[0] / len(votes)
+    alt = f"How many of {plan.parts} parts call a record normal, over all records."
+    return {
+        "ensemble": {
+            "count": len(values),
+            "parts": plan.parts,
+            "method": plan.method,
+            "odd": float(np.mean(against | outside)),
+            "answered": answered,
+            "outside": float(np.mean(outside)),
+            "limit": plan.limit * plan.anomalies,
+            "svg": svg.histogram(shares, None, labels=["no part", "all parts"], alt=alt),
+        }
+    }
+
+
+def _drawing(
+    scores: Float[np.ndarray, " rows"], expected: Float[np.ndarray, " samples"], threshold: float
+) -> str:
+    """Both histograms on one range; what is beyond it is in the bins at its ends."""
+    finite = np.concatenate([x[np.isfinite(x)] for x in (scores, expected)] + [[threshold]])
+    low, high = np.quantile(finite, [0.005, 0.995])
+    low, high = min(low, threshold), max(high, threshold)
+    margin = 0.03 * (high - low) or 1.0
+    low, high = float(low - margin), float(high + margin)
+    drawn = []
+    for found in (scores, expected):
+        inside = np.clip(found[~np.isposinf(found)], low, high)
+        drawn.append(np.histogram(inside, bins=_BINS, range=(low, high))[0] / max(len(found), 1))
+    return svg.histogram(
+        drawn[0],
+        drawn[1],
+        labels=[f"{low:.4g}", f"{high:.4g}"],
+        alt=(
+            "Scores: records as bars, samples of the model as a line; an upright line is the "
+            f"threshold of {threshold:.4g}, and what is above it is called odd."
+        ),
+        marks=[(threshold - low) / (high - low)],
+    )
