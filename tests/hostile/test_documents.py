@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import veilflow as vf
 from tests.hostile import seeds
-from tests.hostile.known import unknown
 from veilflow._core import store
 from veilflow.images.idx import read_idx
 from veilflow.models.detect.journal import Journal
@@ -110,10 +109,6 @@ def test_any_schema_is_read_or_refused(document):
     try:
         schema = vf.Schema.from_json(document)
     except ValueError:
-        return
-    except Exception as error:
-        crash = f"{type(error).__name__} at constraints.py"
-        assert unknown("schema, JSON", [crash]) == []
         return
     assert vf.Schema.from_json(schema.to_json()) == schema
 

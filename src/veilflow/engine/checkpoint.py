@@ -94,7 +94,14 @@ class Checkpoint:
             return Saved(
                 secret, self._context, int(meta["step"]), meta["plan"], meta["records"], arrays
             )
-        except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except (
+            SafetensorError,
+            KeyError,
+            OverflowError,
+            TypeError,
+            ValueError,
+            RecursionError,
+        ) as error:
             raise ArtifactError(
                 f"{self.path.name} is no usable checkpoint ({type(error).__name__}). Nothing was "
                 "changed. If it is one, delete it to start the run afresh, which is a new spend; if it "

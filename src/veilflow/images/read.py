@@ -149,21 +149,21 @@ def _read_file(path: Path, names: Sequence[str] | None, *, labeled: bool) -> tup
         )
     if is_idx(path):
         return read_idx(path), None
-    try:
-        with open(path, "rb") as file:
+    with open(path, "rb") as file:  # what is wrong from here on is wrong with what it holds
+        try:
             if kind == ".npy":
                 return np.lib.format.read_array(file, allow_pickle=False), None
             with zipfile.ZipFile(file) as archive:
                 members = [name.removesuffix(".npy") for name in archive.namelist()]
                 chosen = _chosen(members, names, path.name, labeled)
                 arrays = [_member(archive, name) for name in chosen]
-    except (_Unnamed, OSError):
-        raise
-    except Exception:  # NumPy lets many kinds of error out of a damaged file
-        raise ValueError(
-            f"{path.name} is not a readable NumPy file of plain numbers: damaged, foreign, or "
-            "holding Python objects."
-        ) from None
+        except _Unnamed:
+            raise
+        except Exception:  # NumPy lets many kinds of error out of a damaged file
+            raise ValueError(
+                f"{path.name} is not a readable NumPy file of plain numbers: damaged, foreign, or "
+                "holding Python objects."
+            ) from None
     return arrays[0], arrays[1] if labeled else None
 
 

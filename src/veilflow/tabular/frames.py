@@ -201,6 +201,7 @@ def _batches(path: Path, kind: str, chunk: int) -> "Iterator[pa.RecordBatch]":
             return
         with pa.memory_map(str(path)) as file:
             for batch in _ipc_batches(file, ipc):
+                batch.validate(full=True)  # a damaged file would else be read beyond its end
                 for start in range(0, max(1, len(batch)), chunk):
                     yield batch.slice(start, chunk)
 

@@ -143,10 +143,12 @@ def _read_arrow(path: Path, kind: str, columns: Sequence[str] | None) -> Any:
                 return file.read(columns=present or None)
         with pa.OSFile(str(path)) as file:
             try:
-                return ipc.open_file(file).read_all()
+                table = ipc.open_file(file).read_all()
             except pa.ArrowInvalid:  # the other of Arrow's two layouts
                 file.seek(0)
-                return ipc.open_stream(file).read_all()
+                table = ipc.open_stream(file).read_all()
+            table.validate(full=True)  # a damaged file would else be read beyond its end
+            return table
 
 
 def _read_numpy(path: Path, columns: Sequence[str] | None) -> Rows:
@@ -154,6 +156,9 @@ def _read_numpy(path: Path, columns: Sequence[str] | None) -> Rows:
         try:
             loaded: Any = np.load(file, allow_pickle=False)
             arrays = {} if isinstance(loaded, np.ndarray) else {k: loaded[k] for k in loaded.files}
+            names = arrays.pop("columns", None) if "values" in arrays else None
+            # damaged text of NumPy raises when it becomes Python's
+            names = None if names is None else tuple(str(name) for name in np.atleast_1d(names))
         except Exception:  # NumPy lets many kinds of error out of a damaged file
             raise ValueError(
                 f"{path.name} is not a readable NumPy file of plain numbers: damaged, foreign, or "
@@ -161,7 +166,6 @@ def _read_numpy(path: Path, columns: Sequence[str] | None) -> Rows:
             ) from None
     if isinstance(loaded, np.ndarray):
         return _from_array(loaded, columns)
-    names = arrays.pop("columns", None) if "values" in arrays else None
     if len(arrays) != 1:
         raise ValueError(
             f"{path.name} holds {len(arrays)} arrays, but one is read. Keep one, or call it "
@@ -169,7 +173,7 @@ def _read_numpy(path: Path, columns: Sequence[str] | None) -> Rows:
         )
     rows = _from_array(next(iter(arrays.values())), None)
     if names is not None:
-        rows = Rows(rows.values, tuple(str(name) for name in np.atleast_1d(names)))
+        rows = Rows(rows.values, names)
     return rows if columns is None else rows.select(columns)
 
 

@@ -62,6 +62,8 @@ def parse(text: str) -> Schema:
     except tomllib.TOMLDecodeError as error:  # its message may quote the text
         place = re.search(r"\(at .*\)$", str(error))
         raise ValueError(f"it is not valid TOML {place[0] if place else ''}".strip()) from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply to be a schema.") from None
 
 
 def _from_document(document: dict[str, Any]) -> Schema:

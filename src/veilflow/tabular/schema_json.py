@@ -35,7 +35,10 @@ def read(document: Mapping[str, Any]) -> tuple[dict[str, Column], str | None, li
     if label is not None and not isinstance(label, str):
         raise ValueError("label of the schema must be the name of a column.")
     listed = _list(document.get("constraints", []), "constraints of the schema")
-    return columns, label, [constraint_from_json(entry) for entry in listed]
+    try:
+        return columns, label, [constraint_from_json(entry) for entry in listed]
+    except TypeError as error:
+        raise ValueError(f"a constraint is not allowed: {error}") from None
 
 
 def column_to_json(column: Column) -> dict[str, Any]:
@@ -81,7 +84,7 @@ def column_from_json(name: str, document: Mapping[str, Any]) -> Column:
         raise ValueError(f"values of {where} must be a list.")
     try:
         return kind(*values, **settings, unconfirmed=unconfirmed)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         # a draft holds values of the data, and messages of constructors quote what they were given
         reason = f": {error}" if not unconfirmed else " by the rules of its kind."
         raise ValueError(f"{where} is not allowed{reason}") from None
