@@ -21,7 +21,7 @@ import safetensors.numpy  # noqa: F401
 import scipy.stats  # noqa: F401
 
 from veilflow.cli.main import app
-from veilflow.engine import checkpoint, loop
+from veilflow.engine import blocks, checkpoint
 from veilflow.models import artifact, density, fitted_density, registry  # noqa: F401
 from veilflow.models.detect import fitted_ensemble  # noqa: F401
 from veilflow.privacy.events import Gaussian
@@ -82,7 +82,7 @@ def fit(folder: Path) -> None:
     What was not finished is finished first. There is a checkpoint after every block of steps.
     """
     _keep_programs(folder)
-    loop._BLOCK = 2
+    blocks.BLOCK = 2
     start, save_state = checkpoint.Checkpoint.__init__, checkpoint.Checkpoint.save
 
     def often(self, path, *, seconds=0.0):

@@ -13,6 +13,7 @@ from veilflow._core import check
 from veilflow.audit import probe
 from veilflow.audit.watched import Watched, has_count, watched
 from veilflow.engine.observed import LossFn
+from veilflow.engine.parts import held_in_common
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import State
 
@@ -130,18 +131,6 @@ def subject_of(
         raise ValueError("records of parts must be two: arrays, and the part of each record.")
     settings: dict[str, Any] = {"model": model, "loss_fn": loss_fn, "records": records}
     if num_parts is not None:
-        settings |= {"num_parts": num_parts, "in_common": _in_common(model, num_parts, common)}
+        in_common = held_in_common(model, num_parts=num_parts, common=common)
+        settings |= {"num_parts": num_parts, "in_common": in_common}
     return Subject(plan=plan, **settings)
-
-
-def _in_common(
-    models: Any, num_parts: int, common: Callable[[Any], Sequence[PyTree]] | None
-) -> PyTree:
-    """Of each array whether all parts have it; the others must be stacked."""
-    found: PyTree = jax.tree.map(lambda _: False, models)
-    if common is not None:
-        found = eqx.tree_at(common, found, jax.tree.map(lambda _: True, common(models)))
-    stacked = eqx.filter(eqx.filter(models, found, inverse=True), eqx.is_array)
-    if {leaf.shape[:1] for leaf in jax.tree.leaves(stacked)} != {(num_parts,)}:
-        raise ValueError(f"every array of the models must have {num_parts} parts as first axis.")
-    return found

@@ -12,21 +12,19 @@ whole.
 """
 
 import functools
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from veilflow._core import check
 from veilflow._core.keys import Secret
 from veilflow.engine import sampling
+from veilflow.engine.blocks import Monitor, check_floats, check_records, run_block, run_steps
 from veilflow.engine.checkpoint import Checkpoint
-from veilflow.engine.loop import _BLOCK, _BLOCK_SECONDS, Monitor, _keys, _run_block
 from veilflow.engine.memory import choose_chunk
 from veilflow.engine.observed import LossFn, clipped_total, observe_gradients
 from veilflow.engine.plan import TrainingPlan
@@ -147,18 +145,13 @@ def train_parts(
         raise ValueError("models for parts have no hardened noise: it is drawn by the host.")
     if jax.tree.leaves(plan.clipping.init()):
         raise ValueError("models for parts need a clipping with a fixed bound.")
-    in_common = jax.tree.map(lambda _: False, models)
-    if common is not None:
-        true = jax.tree.map(lambda _: True, common(models))
-        in_common = eqx.tree_at(common, in_common, true)
-    stacked = eqx.filter(eqx.filter(models, in_common, inverse=True), eqx.is_array)
-    if {leaf.shape[:1] for leaf in jax.tree.leaves(stacked)} != {(num_parts,)}:
-        raise ValueError(f"every array of the models must have {num_parts} parts as first axis.")
+    in_common = held_in_common(models, num_parts=num_parts, common=common)
     trainable, fixed = trainable_part(models)
     data, part = jax.tree.map(jnp.asarray, records.open())
-    lengths = {leaf.shape[:1] for leaf in (*jax.tree.leaves(data), part)}
-    if len(lengths) != 1 or lengths & {(), (0,)} or part.ndim != 1:
-        raise ValueError("records must be arrays of one common, positive length.")
+    check_floats(trainable)
+    check_records((data, part))
+    if part.ndim != 1:
+        raise ValueError("the part of a record must be one number, for all records one array.")
     if chunk_size is None:
         shared, own = eqx.partition(trainable, in_common)
         one = eqx.filter_eval_shape(lambda m: jax.tree.map(lambda x: x[0], m), own)
@@ -169,38 +162,41 @@ def train_parts(
 
     parts = {"num_parts": num_parts, "at_once": at_once, "in_common": in_common}
     step = PartsStep(plan, loss_fn, None, fixed, chunk_size, **parts)
-    # a copy, because the first block takes its buffers over and the caller keeps its models
-    state = step.init(jax.tree.map(jnp.array, trainable))
-    done = 0
-    if checkpoint is not None:
-        state, done = checkpoint.restore(state, plan=plan, records=(data, part), secret=secret)
-    if monitor is not None:
-        monitor(done)
-    pace, saved = 1, time.monotonic()
-    while done < plan.steps:
-        count = min(pace, _BLOCK, plan.steps - done)
-        inputs = jnp.asarray(_keys(secret, done, count, _BLOCK)), None, jnp.asarray(np.int32(count))
-        started = time.monotonic()
-        state = jax.block_until_ready(_block()((step, (data, part), *inputs), state))
-        steady = int(count * _BLOCK_SECONDS / max(time.monotonic() - started, 1e-6))
-        pace = 8 if pace == 1 else max(2, min(2 * count, steady))
-        done += count
-        if monitor is not None:
-            monitor(done)
-        last = done == plan.steps
-        if checkpoint is not None and (last or time.monotonic() - saved > checkpoint.seconds):
-            checkpoint.save(state, done, plan=plan, secret=secret)
-            saved = time.monotonic()
-    final = state.trainable if state.average is None else state.average
+    final = run_steps(
+        step,
+        trainable,
+        (data, part),
+        secret=secret,
+        checkpoint=checkpoint,
+        monitor=monitor,
+        compiled=_block(),
+    )
     return Released(eqx.combine(final, fixed), plan.event)
+
+
+def held_in_common(
+    models: Any, *, num_parts: int, common: Callable[[Any], Sequence[PyTree]] | None
+) -> PyTree:
+    """Of each array of stacked models, whether all parts have it in common.
+
+    Raises:
+        ValueError: Another array does not have the parts as first axis.
+    """
+    found: PyTree = jax.tree.map(lambda _: False, models)
+    if common is not None:
+        found = eqx.tree_at(common, found, jax.tree.map(lambda _: True, common(models)))
+    stacked = eqx.filter(eqx.filter(models, found, inverse=True), eqx.is_array)
+    if {leaf.shape[:1] for leaf in jax.tree.leaves(stacked)} != {(num_parts,)}:
+        raise ValueError(f"every array of the models must have {num_parts} parts as first axis.")
+    return found
 
 
 @functools.cache
 def _block() -> Callable[..., State]:
     """A block of steps, compiled as suits the present device."""
     if jax.default_backend() != "gpu":
-        return _run_block
-    whole: Any = _run_block
+        return run_block
+    whole: Any = run_block
     # keywords of jax.jit pass through, though its types do not say so
     return eqx.filter_jit(  # pyright: ignore[reportCallIssue]
         whole.__wrapped__, donate="all-except-first", compiler_options=_GPU_COMPILER

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 import veilflow as vf
 from tests.models.table import small
 from veilflow._core.errors import BudgetError
-from veilflow.engine import loop
+from veilflow.engine import blocks
 from veilflow.engine.observed import num_parameters
 from veilflow.models.start import release
 from veilflow.models.table.bins import bins_of
@@ -42,7 +42,7 @@ def drawn(monkeypatch):
     sizes = []
     monkeypatch.setattr(release, "gaussian", lambda *_, **__: pytest.fail("noise in float32"))
     monkeypatch.setattr("veilflow.engine.step.gaussian", lambda *_, **__: pytest.fail("float32"))
-    for module in (release, loop):
+    for module in (release, blocks):
         draw = module.draw
 
         def counted(shape, *, grid, draw=draw):

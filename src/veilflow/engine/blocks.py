@@ -1,0 +1,128 @@
+"""Many compiled steps at a time, progress and checkpoints in between.
+
+Python sees a run only between blocks of steps. What it sees there is released: parameters, never
+losses, norms or batch sizes.
+"""
+
+import time
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from veilflow._core.keys import Secret
+from veilflow.engine.checkpoint import Checkpoint
+from veilflow.engine.step import PURPOSES, State, Step
+from veilflow.privacy.noise_source import Grid, draw
+
+Monitor = Callable[[int], None]
+"""Called between blocks with the number of steps done; sees nothing else."""
+
+BLOCK = 256
+"""Steps whose keys travel to the device together."""
+_BLOCK_SECONDS = 1.0
+_NOISE_BYTES = 64 * 2**20
+
+
+# one compiled program for all runs of a plan: the splits of a cross-validation compile once
+@eqx.filter_jit(donate="all-except-first")
+def run_block(inputs: tuple[Step, PyTree, Array, Array | None, Array], state: State) -> State:
+    """So many steps as the last of `inputs` says."""
+    step, records, words, noise, count = inputs
+
+    def body(i: Array, state: State) -> State:
+        return step(state, records, words[i], None if noise is None else noise[i])
+
+    return jax.lax.fori_loop(0, count, body, state)
+
+
+def run_steps(
+    step: Step,
+    trainable: PyTree,
+    records: PyTree,
+    *,
+    secret: Secret,
+    checkpoint: Checkpoint | None,
+    monitor: Monitor | None,
+    compiled: Callable[..., State] = run_block,
+) -> PyTree:
+    """All steps of the plan of `step`, or those that a checkpoint leaves to do.
+
+    Args:
+        step: One step.
+        trainable: The parameters to begin with.
+        records: What the step takes.
+        secret: Source of all randomness of the run.
+        checkpoint: Where to leave the state from time to time, and to resume from.
+        monitor: Told the number of steps done.
+        compiled: A block of steps, where it is not compiled as usual.
+
+    Returns:
+        The released parameters.
+    """
+    plan, block = step.plan, BLOCK
+    if step.grid is not None:
+        block = max(1, min(BLOCK, _NOISE_BYTES // (4 * step.grid.num_coordinates)))
+    # a copy, because the first block takes its buffers over and the caller keeps its model
+    state = step.init(jax.tree.map(jnp.array, trainable))
+    done = 0
+    if checkpoint is not None:
+        state, done = checkpoint.restore(state, plan=plan, records=records, secret=secret)
+    if monitor is not None:
+        monitor(done)
+
+    pace, saved = 1, time.monotonic()
+    while done < plan.steps:
+        count = min(pace, block, plan.steps - done)
+        keys, noise = _keys(secret, done, count, block), _noise(step.grid, count, block)
+        inputs = jax.tree.map(jnp.asarray, (keys, noise, np.int32(count)))
+        started = time.monotonic()
+        state = jax.block_until_ready(compiled((step, records, *inputs), state))
+        elapsed = time.monotonic() - started
+        # the first call compiles, which says nothing about the pace of the next
+        steady = int(count * _BLOCK_SECONDS / max(elapsed, 1e-6))
+        pace = 8 if pace == 1 else max(2, min(2 * count, steady))
+        done += count
+        if monitor is not None:
+            monitor(done)
+        last = done == plan.steps
+        if checkpoint is not None and (last or time.monotonic() - saved > checkpoint.seconds):
+            checkpoint.save(state, done, plan=plan, secret=secret)
+            saved = time.monotonic()
+    return state.trainable if state.average is None else state.average
+
+
+def check_records(records: PyTree) -> None:
+    """Raise unless they are arrays with the record as first axis, at least one."""
+    lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(records)}
+    if len(lengths) != 1 or lengths & {(), (0,)}:
+        raise ValueError("records must be arrays of one common, positive length.")
+
+
+def check_floats(trainable: PyTree) -> None:
+    """Raise unless the parameters are of a kind that a clip holds for."""
+    kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(trainable)}
+    if not kinds <= {"float32", "float64"}:
+        raise ValueError(
+            f"parameters must be float32 or float64, got {', '.join(sorted(kinds))}. Shorter floats "
+            "round norms too coarsely for a clip to hold."
+        )
+
+
+def _keys(secret: Secret, first: int, count: int, block: int) -> np.ndarray:
+    """Raw keys of `count` steps, padded to a block so that one compiled program serves all."""
+    words = np.zeros((block, len(PURPOSES), 2), np.uint32)
+    for i, purpose in enumerate(PURPOSES):
+        words[:count, i] = secret.words(purpose, first, count)
+    return words
+
+
+def _noise(grid: Grid | None, count: int, block: int) -> np.ndarray | None:
+    if grid is None:
+        return None
+    noise = np.zeros((block, grid.num_coordinates), np.int32)
+    noise[:count] = draw((count, grid.num_coordinates), grid=grid)
+    return noise
