@@ -34,7 +34,7 @@ test-all: $(DEV) ## run every test, slow ones included
 	$(BIN)/python -m pytest -q $(PARALLEL) $(ARGS)
 
 audit: $(DEV) ## attack and measure the engine, and engines broken on purpose (under half an hour)
-	$(BIN)/python -m pytest -q tests/audit tests/hostile tests/lessons $(ARGS)
+	$(BIN)/python -m pytest -q tests/audit tests/hostile tests/lessons $(PARALLEL) $(ARGS)
 	$(BIN)/python -m benchmarks audit fuzz kills
 
 lint: $(DEV) ## ruff (lint and format) and pyright

@@ -5,7 +5,10 @@ records, figures and page; with `--check` it tells which records miss what they 
 """
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reproductions.system import System
 
 SYSTEMS = {
     "dp-nf": "reproductions.dp_nf",
@@ -15,16 +18,15 @@ SYSTEMS = {
     "dp-nf-vi": "reproductions.dp_nf_vi",
     "anomaly": "reproductions.anomaly_detection",
 }
-"""The module of each system; it has a function `reproduce` and a function `write_page`, and `OPTIONS`
-where it takes some that not every system has."""
+"""The module of each system; its `SYSTEM` says what it consists of."""
 
 
-def get(system: str) -> ModuleType:
-    """The module of a system.
+def get(system: str) -> "System":
+    """A system by its name.
 
     Raises:
         ValueError: There is none of that name; the message lists those there are.
     """
     if system not in SYSTEMS:
         raise ValueError(f"system must be one of {', '.join(SYSTEMS)}, got {system!r}.")
-    return import_module(SYSTEMS[system])
+    return import_module(SYSTEMS[system]).SYSTEM

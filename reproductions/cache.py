@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from benchmarks.provenance import commit, machine, write_bytes, write_json
@@ -120,19 +120,3 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         return {}
     with np.load(path, allow_pickle=False) as found:
         return {name: found[name] for name in found.files}
-
-
-Kind = TypeVar("Kind")
-
-
-def caches_of(codes: Mapping[Kind, str], *, folder: Path, any_code: bool) -> dict[Kind, Cache]:
-    """A cache for each kind of run, in one folder.
-
-    Args:
-        codes: The fingerprint of each kind's code.
-        folder: As for `Cache`.
-        any_code: As for `Cache`.
-    """
-    return {
-        kind: Cache(folder=folder, code=code, any_code=any_code) for kind, code in codes.items()
-    }

@@ -1,70 +1,17 @@
 """What every reproduction does with its runs: perform those that are missing, keep their records."""
 
-import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
-
-import numpy as np
+from typing import Any, TypeVar
 
 from reproductions import records as record_files
-from reproductions.cache import Cache, Run
-from reproductions.figure import Figure, draw_figure
+from reproductions.cache import Cache
 from reproductions.records import Record
+from reproductions.tasks import Finished, Task
 
 Say = Callable[[str], None]
-
-
-class Task(Protocol):
-    """What to run: a method on one split of a data set, for one budget. As text, a title."""
-
-    @property
-    def data(self) -> str:
-        """The data set."""
-        ...
-
-    @property
-    def method(self) -> str:
-        """The method."""
-        ...
-
-    @property
-    def epsilon(self) -> float:
-        """The budget."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The start of the file name of the run."""
-        ...
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Everything that decides the result beside the code, as plain JSON."""
-        ...
-
-
-class Finished(Protocol):
-    """The result of a task: numbers as plain JSON, arrays for the figures, and how long it took."""
-
-    @property
-    def result(self) -> dict[str, Any]:
-        """Numbers."""
-        ...
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """For figures."""
-        ...
-
-    @property
-    def seconds(self) -> float:
-        """As the records tell them."""
-        ...
-
-
 T = TypeVar("T", bound=Task)
 
 
@@ -118,50 +65,6 @@ def perform_missing(
         )
         say(f"{where} {task}: {told(done.result)}, {done.seconds:.1f} s")
     return failures
-
-
-def finish(
-    tasks: Sequence[T],
-    *,
-    out: Path,
-    cache_of: Callable[[T], Cache],
-    codes: Collection[str],
-    perform: Callable[[T], Finished],
-    told: Callable[[dict[str, Any]], str],
-    records_of: Callable[[Callable[[T], Run | None]], list[Record]],
-    unmeasured: Callable[[list[Record]], list[Record]],
-    drawn: Iterable[Figure],
-    write_page: Callable[[Path, list[Record]], Any] | None,
-    say: Say,
-) -> Outcome:
-    """Perform what is missing, then write records, figures and the page from all runs there are.
-
-    Args:
-        tasks: What is to be finished.
-        out: The folder of records and figures.
-        cache_of: Where the run of a task is kept.
-        codes: Fingerprints of the code of today.
-        perform: Makes a run.
-        told: What is said of a result.
-        records_of: From a way to find runs to the records they make.
-        unmeasured: As `keep` takes it.
-        drawn: The figures to draw.
-        write_page: Writes the page from the folder and its records; None for no page.
-        say: Where progress is told.
-    """
-    failures = perform_missing(tasks, cache_of=cache_of, perform=perform, told=told, say=say)
-
-    @functools.cache  # a run fills many cells
-    def find(task: T) -> Run | None:
-        return cache_of(task).find(task.name, task.settings)
-
-    made = record_files.dated(records_of(find), *codes)
-    kept = keep(out / "results.json", made, codes=codes, unmeasured=unmeasured, say=say)
-    for each in drawn:
-        draw_figure(each, out / "figures", find, made, say)
-    if kept and write_page is not None:
-        write_page(out, kept)
-    return Outcome(kept, made, failures)
 
 
 def keep(
@@ -223,7 +126,7 @@ def matches(task: Task, only: Collection[str]) -> bool:
 
     def fits(text: str) -> bool:
         name, *rest = text.split("/")
-        same = name == task.data and (not rest or float(rest[0]) == task.epsilon)
+        same = name == task.data.partition("/")[0] and (not rest or float(rest[0]) == task.epsilon)
         return same and (len(rest) < 2 or rest[1] == task.method)
 
     return not only or any(fits(text) for text in only)

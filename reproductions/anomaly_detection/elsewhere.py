@@ -22,15 +22,10 @@ METRICS = (_LEAD, _LOST)
 _MEAN = "OOD AUROC"
 
 
-def codes() -> list[str]:
-    """Fingerprints of the code of those reproductions, as it is today."""
-    return [dp_nf._code(), *(dp_lflow._code(kind) for kind in dp_lflow.OWN)]
-
-
 def records() -> list[Record]:
     """Figure 5 with what must be reached of it, and the means of Table 3."""
-    areas = _of(dp_nf.OUT / "results.json", FIGURE_5, AREA)
-    images = _of(dp_lflow.OUT / "results.json", TABLE_3, _MEAN)
+    areas = _of(dp_nf.SYSTEM.out / "results.json", FIGURE_5, AREA)
+    images = _of(dp_lflow.SYSTEM.out / "results.json", TABLE_3, _MEAN)
     return [*_targets(areas), *areas, *images]
 
 

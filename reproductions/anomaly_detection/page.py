@@ -9,17 +9,15 @@ from reproductions.anomaly_detection import elsewhere, figures, prose, sets, tar
 from reproductions.anomaly_detection.tables import SHEET
 from reproductions.records import FOLDER, Record, number
 
-PAGE = ROOT / "docs" / "reproductions" / "anomaly.md"
 _ROC = FOLDER / "dp-nf" / "figures" / "figure-5.png"
 
 
-def write_page(folder: Path, records: list[Record], path: Path = PAGE) -> Path:
-    """Write the page.
+def sections(folder: Path, records: list[Record]) -> list[str]:
+    """The parts of the page; some may be empty.
 
     Args:
         folder: Where the figures are.
         records: What was measured.
-        path: The page.
     """
     parts = (
         (prose.TARGETS, targets.TARGETS),
@@ -29,19 +27,17 @@ def write_page(folder: Path, records: list[Record], path: Path = PAGE) -> Path:
         (prose.THRESHOLDS, (targets.ALL_THRESHOLDS,)),
     )
     known = {record.key: record for record in records}
-    sections = [prose.HEAD, "" if any(r.splits for r in records) else prose.NONE]
-    sections += [prose.FIGURE_5, _areas(records), _roc()]
+    found = [prose.HEAD, "" if any(r.splits for r in records) else prose.NONE]
+    found += [prose.FIGURE_5, _areas(records), _roc()]
     for words, blocks in parts:
-        sections += [words, *(pages.section(SHEET, block, known) for block in blocks)]
+        found += [words, *(pages.section(SHEET, block, known) for block in blocks)]
         if words is prose.TARGETS:
-            sections.append(_differences(records))
-    sections += [prose.IMAGES, _images(records), pages.figures(folder, figures.all_figures(3))]
-    sections += [prose.LOOKED_AT, _declared()]
+            found.append(_differences(records))
+    found += [prose.IMAGES, _images(records), pages.figures(folder, figures.all_figures(3))]
+    found += [prose.LOOKED_AT, _declared()]
     how = pages.how(records)
-    sections += [prose.HOW + how if how else "", pages.codes(records)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(section for section in sections if section), "utf-8")
-    return path
+    found += [prose.HOW + how if how else "", pages.codes(records)]
+    return found
 
 
 def _areas(records: list[Record]) -> str:

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from reproductions.anomaly_detection import fits, sets, streams
+from reproductions.anomaly_detection import elsewhere, fits, sets, streams
 from reproductions.anomaly_detection.runs import ENSEMBLE, PARTS, STREAMS, Task
 from reproductions.anomaly_detection.targets import (
     BLOCKS,
@@ -79,9 +79,9 @@ def tasks(blocks: Iterable[Block], most: int) -> list[Task]:
 
 
 def records(find: Find, most: int) -> list[Record]:
-    """A record for every cell of which a run is finished."""
+    """A record for every cell of which a run is finished, and those that others have measured."""
     made = [_record(cell, find, most) for cell in SHEET.cells()]
-    return [record for record in made if record is not None]
+    return [*(record for record in made if record is not None), *elsewhere.records()]
 
 
 def _record(cell: Cell, find: Find, most: int) -> Record | None:

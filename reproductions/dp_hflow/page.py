@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from benchmarks.provenance import ROOT
-
 from reproductions import pages
 from reproductions.dp_hflow import figures, prose
 from reproductions.dp_hflow.ablations import ABLATIONS
@@ -13,16 +11,13 @@ from reproductions.dp_hflow.tables import SHEET
 from reproductions.dp_hflow.targets import TARGETS
 from reproductions.records import Record
 
-PAGE = ROOT / "docs" / "reproductions" / "dp-hflow.md"
 
-
-def write_page(folder: Path, records: list[Record], path: Path = PAGE) -> Path:
-    """Write the page.
+def sections(folder: Path, records: list[Record]) -> list[str]:
+    """The parts of the page; some may be empty.
 
     Args:
         folder: Where the figures are.
         records: What was measured.
-        path: The page.
     """
     parts = (
         (prose.HEAD, TARGETS),
@@ -30,14 +25,12 @@ def write_page(folder: Path, records: list[Record], path: Path = PAGE) -> Path:
         (prose.ABLATIONS, ABLATIONS),
     )
     known = {record.key: record for record in records}
-    sections = []
+    found = []
     for words, blocks in parts:
         # of test rows only distances are measured
         shown = (pages.section(SHEET, block, known, partly=HELD_OUT) for block in blocks)
-        sections += [words, *shown]
-    sections += [pages.figures(folder, figures.all_figures(1)), prose.LOOKED_AT, prose.DECLARED]
+        found += [words, *shown]
+    found += [pages.figures(folder, figures.all_figures(1)), prose.LOOKED_AT, prose.DECLARED]
     how = pages.how(records)
-    sections += [prose.HOW + how if how else "", pages.codes(records)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(section for section in sections if section), "utf-8")
-    return path
+    found += [prose.HOW + how if how else "", pages.codes(records)]
+    return found

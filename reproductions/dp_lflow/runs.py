@@ -3,14 +3,11 @@
 import hashlib
 import math
 import time
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from reproductions import memory
 from reproductions.dp_lflow import data, estimators, measuring
 from reproductions.dp_lflow.sharpening import RAW, versions
+from reproductions.tasks import Finished, OfSeed
 from veilflow.evaluation.images import IMAGE_CLASSIFIERS
 
 DELTA = 1e-5
@@ -28,26 +25,10 @@ _SAMPLING_SEED = 10_000
 """Added to the split: never the seed of a fit."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """What to run: a method on a data set, for one budget; the split is the seed of the fit."""
+class Task(OfSeed):
+    """What to run."""
 
-    data: str
-    method: str
-    epsilon: float
-    split: int
-
-    @property
-    def name(self) -> str:
-        """The start of the file name of the run."""
-        return f"{self.data}-{self.method}-{self.epsilon:g}-{self.split}"
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Everything that decides the result beside the code, as plain JSON."""
-        budget = "inf" if self.epsilon == math.inf else self.epsilon
-        named = {"data": self.data, "method": self.method, "split": self.split}
-        return {**named, "epsilon": budget, "delta": DELTA}
+    delta = DELTA
 
     @property
     def in_full(self) -> bool:
@@ -58,18 +39,6 @@ class Task:
     def keeps_samples(self) -> bool:
         """Whether samples are kept for an FID."""
         return self.in_full and self.method in KEPT and data.FACTS[self.data].is_published
-
-    def __str__(self) -> str:
-        return f"{self.data}, {self.method}, epsilon {self.epsilon:g}, seed {self.split}"
-
-
-@dataclass(frozen=True)
-class Finished:
-    """The result of a task: numbers as plain JSON, and arrays for the figures and for the FID."""
-
-    result: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-    seconds: float
 
 
 def perform(task: Task) -> Finished:

@@ -2,35 +2,30 @@
 
 from pathlib import Path
 
-from benchmarks.provenance import ROOT, bound
+from benchmarks.provenance import bound
 
 from reproductions import pages
 from reproductions.batches import NO_BATCHES
 from reproductions.dp_nf import data, figures, paper, prose, tables
 from reproductions.records import Record, number
 
-PAGE = ROOT / "docs" / "reproductions" / "dp-nf.md"
 
-
-def write_page(folder: Path, records: list[Record], path: Path = PAGE) -> Path:
-    """Write the page.
+def sections(folder: Path, records: list[Record]) -> list[str]:
+    """The parts of the page; some may be empty.
 
     Args:
         folder: Where the figures are.
         records: What was measured.
-        path: The page.
     """
-    sections = [prose.HEAD, *(_section(block, records) for block in paper.BLOCKS)]
-    sections += [
+    found = [prose.HEAD, *(_section(block, records) for block in paper.BLOCKS)]
+    found += [
         _others(records),
         _claims(records),
         pages.figures(folder, figures.all_figures(1)),
         prose.LOOKED_AT,
     ]
-    sections += [_declared(), pages.codes(records)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(section for section in sections if section), "utf-8")
-    return path
+    found += [_declared(), pages.codes(records)]
+    return found
 
 
 def _section(block: paper.Block, records: list[Record]) -> str:

@@ -7,12 +7,12 @@ private as the rows.
 import dataclasses
 import math
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from reproductions.dp_nf import data, estimators
+from reproductions.tasks import Finished, OfSplit
 from veilflow import evaluation
 
 NEIGHBORS = 5
@@ -22,41 +22,18 @@ _VIEW_ROOM = 0.06
 """Of the width in which almost all rows lie, what is shown beyond on either side."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """What to run: a method on one split of a data set, for one budget."""
-
-    data: str
-    method: str
-    epsilon: float
-    split: int
-
-    @property
-    def name(self) -> str:
-        """The start of the file name of the run."""
-        return f"{self.data}-{self.method}-{self.epsilon:g}-{self.split}"
+class Task(OfSplit):
+    """What to run, with what is declared about the data set."""
 
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that decides the result beside the code, as plain JSON."""
         facts = data.FACTS[self.data]
         domain = [list(side) for side in facts.bounds] if facts.bounds else facts.row_norm
-        budget = "inf" if self.epsilon == math.inf else self.epsilon
-        named = {"data": self.data, "method": self.method, "split": self.split}
-        return {**named, "epsilon": budget, "delta": facts.delta, "domain": domain}
+        return {**super().settings, "delta": facts.delta, "domain": domain}
 
     def __str__(self) -> str:
-        title = data.FACTS[self.data].title
-        return f"{title}, {self.method}, epsilon {self.epsilon:g}, split {self.split}"
-
-
-@dataclass(frozen=True)
-class Finished:
-    """The result of a task: numbers as plain JSON, and arrays for the figures."""
-
-    result: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-    seconds: float
+        return super().__str__().replace(self.data, data.FACTS[self.data].title, 1)
 
 
 def perform(task: Task) -> Finished:

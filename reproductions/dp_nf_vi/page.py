@@ -2,24 +2,19 @@
 
 from pathlib import Path
 
-from benchmarks.provenance import ROOT
-
 from reproductions import pages
 from reproductions.dp_nf_vi import figures, prose
 from reproductions.dp_nf_vi.paper import ABLATIONS, BETA, PAPER, TARGETS
 from reproductions.dp_nf_vi.tables import SHEET
 from reproductions.records import Record
 
-PAGE = ROOT / "docs" / "reproductions" / "dp-nf-vi.md"
 
-
-def write_page(folder: Path, records: list[Record], path: Path = PAGE) -> Path:
-    """Write the page.
+def sections(folder: Path, records: list[Record]) -> list[str]:
+    """The parts of the page; some may be empty.
 
     Args:
         folder: Where the figures are.
         records: What was measured.
-        path: The page.
     """
     known = {record.key: record for record in records}
     parts = (
@@ -27,12 +22,10 @@ def write_page(folder: Path, records: list[Record], path: Path = PAGE) -> Path:
         (prose.ABLATIONS, (ABLATIONS,)),
         (prose.PAPER, PAPER),
     )
-    sections = [prose.HEAD]
+    found = [prose.HEAD]
     for words, blocks in parts:
-        sections += [words, *(pages.section(SHEET, block, known) for block in blocks)]
-    sections += [pages.figures(folder, figures.all_figures(1)), prose.DIFFERENT, prose.LOOKED_AT]
+        found += [words, *(pages.section(SHEET, block, known) for block in blocks)]
+    found += [pages.figures(folder, figures.all_figures(1)), prose.DIFFERENT, prose.LOOKED_AT]
     how = pages.how(records)
-    sections += [prose.HOW + how if how else "", pages.codes(records)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(section for section in sections if section), "utf-8")
-    return path
+    found += [prose.HOW + how if how else "", pages.codes(records)]
+    return found

@@ -2,7 +2,6 @@
 
 import math
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import veilflow as vf
 from reproductions.dp_nf_vi import circulation, data, estimators, measuring
 from reproductions.dp_nf_vi.data import Posterior
 from reproductions.dp_nf_vi.estimators import DELTA
+from reproductions.tasks import Finished, OfSeed
 
 REFERENCE, SYNTHETIC, REAL, PATIENTS = "hmc", "synthetic", "real", "patients"
 TRAINED, MEANS = "synthetic, trained", "synthetic, means"
@@ -20,39 +20,10 @@ SETS = 5
 _IMPUTATION_SHARE = 0.2
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """What to run; the split is the seed of the fit."""
+class Task(OfSeed):
+    """What to run."""
 
-    data: str
-    method: str
-    epsilon: float
-    split: int
-
-    @property
-    def name(self) -> str:
-        """The start of the file name of the run."""
-        method = self.method.replace(",", "").replace(" ", "-")
-        return f"{self.data}-{method}-{self.epsilon:g}-{self.split}"
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Everything that decides the result beside the code, as plain JSON."""
-        budget = "inf" if self.epsilon == math.inf else self.epsilon
-        named = {"data": self.data, "method": self.method, "split": self.split}
-        return {**named, "epsilon": budget, "delta": DELTA}
-
-    def __str__(self) -> str:
-        return f"{self.data}, {self.method}, epsilon {self.epsilon:g}, seed {self.split}"
-
-
-@dataclass(frozen=True)
-class Finished:
-    """The result of a task: numbers as plain JSON, arrays for figures, and how long the fit took."""
-
-    result: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-    seconds: float
+    delta = DELTA
 
 
 def perform(task: Task) -> Finished:

@@ -160,6 +160,7 @@ def test_slips_are_refused_before_anything_is_done(veilflow, model, records, tmp
     refused(veilflow(*FIT, "--private", "data.csv"), "give both")
     refused(veilflow(*FIT, "--public", "data.csv", "--threshold", 1), "give one of")
     refused(veilflow(*FIT, "--parts", 3), "--parts is for an ensemble")
+    refused(veilflow(*FIT, "--components", 3), "error: --components is for an ensemble")
     refused(veilflow(*COUNTED, "--public", "rows.csv"), "--public is for the detector of a fitted")
     refused(veilflow(*FEW, "--max-queries", 3), "give --epsilon")
     refused(veilflow(*FEW, "--epsilon", 3), "needs max_queries")

@@ -194,16 +194,15 @@ def test_a_torn_line_is_settled_by_a_person(veilflow, in_json, data, tmp_path):
 
 def test_a_checkpoint_goes_on_with_its_own_reservation_and_with_no_other(tmp_path, data):
     from veilflow.cli.spending import begin
-    from veilflow.privacy.budget import Budget
     from veilflow.privacy.events import Gaussian
     from veilflow.privacy.ledger import Ledger
 
-    budget, checkpoint = Budget(1.0, 1e-5), tmp_path / "run"
+    checkpoint = tmp_path / "run"
     journal = DatasetLedger(tmp_path / "j")
 
     def killed(data_ledger):
         name = None if data_ledger is None else "d"
-        allowed = begin(budget, policy=None, data_ledger=data_ledger, dataset=name)
+        allowed = begin(1.0, 1e-5, None, data_ledger, name)
         planned = lambda: Ledger().spend(Gaussian(9.0), purpose="fit")  # noqa: E731
         with (
             contextlib.suppress(KeyboardInterrupt),

@@ -72,7 +72,7 @@ def test_the_page_is_written_again_from_the_results(veilflow, measured, monkeypa
     stand_in.move_home(monkeypatch, tmp_path)
     done = veilflow("reproduce", "dp-nf", "--page", "--out", "out")
     assert done.exit_code == 0, done.stderr
-    assert "# DP-NF" in (tmp_path / "page.md").read_text("utf-8")
+    assert "# DP-NF" in (tmp_path / "dp-nf.md").read_text("utf-8")
 
 
 def test_a_run_that_fails_makes_the_command_fail(veilflow, calls, monkeypatch):

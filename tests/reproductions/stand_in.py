@@ -1,14 +1,14 @@
 """An estimator that learns a mean and a spread, costs no time and has a ledger; tiny rows for it."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import reproductions.dp_nf as system
-from reproductions.dp_nf import data, estimators, page
+from reproductions.dp_nf import data, estimators
 
 from veilflow.privacy.events import Gaussian, NonPrivate, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
@@ -67,6 +67,11 @@ def take_over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, float, in
 
 
 def move_home(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Let the default folder and the page lie in `folder`."""
-    monkeypatch.setattr(system, "OUT", folder / "dp-nf")
-    monkeypatch.setattr(page.write_page, "__defaults__", (folder / "page.md",))
+    """Let the folders and the pages of all systems lie in `folder`."""
+    for name in ("FOLDER", "PAGES"):
+        monkeypatch.setattr(f"reproductions.system.{name}", folder)
+
+
+def be_code(monkeypatch: pytest.MonkeyPatch, code: Callable[[str], str] = str) -> None:
+    """Let the fingerprint of each kind of run be what `code` makes of its name."""
+    monkeypatch.setattr("reproductions.system.System.code", lambda self, kind: code(kind))

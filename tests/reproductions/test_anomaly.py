@@ -1,17 +1,17 @@
 """The reproduction of anomaly detection: its pieces on tiny sets, and a stand-in for its runs."""
 
 import math
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import reproductions.anomaly_detection as system
+from reproductions.anomaly_detection import SYSTEM as system
 from reproductions.anomaly_detection import (
     elsewhere,
     ensembles,
     figures,
     fits,
-    page,
     runs,
     sets,
     streams,
@@ -19,10 +19,12 @@ from reproductions.anomaly_detection import (
     targets,
 )
 from reproductions.anomaly_detection.runs import ENSEMBLE, PARTS, STREAMS, Finished, Task
+from reproductions.records import FOLDER
 
 import veilflow as vf
 from reproductions import records as record_files
 from tests.models.detect.models import mixture
+from tests.reproductions.stand_in import be_code
 from veilflow.models.detect.answers import Plan
 from veilflow.privacy.events import ExponentialMechanism, NonPrivate
 from veilflow.privacy.guarantees import Sensitive
@@ -60,7 +62,7 @@ def fake(task):
 def calls(monkeypatch):
     done: list[Task] = []
     monkeypatch.setattr(runs, "perform", lambda task: done.append(task) or fake(task))
-    monkeypatch.setattr(system, "_code", lambda kind: kind)
+    be_code(monkeypatch)
     monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "abc1234")
     return done
 
@@ -86,14 +88,13 @@ def test_every_cell_is_named_once_and_titles_have_no_comma():
 def test_all_is_run_once_and_a_second_time_nothing(tmp_path, calls):
     outcome, _ = quietly(tmp_path)
     assert outcome.failures == []
-    assert len(calls) == len(set(calls)) == len(tables.tasks(targets.BLOCKS, system.SPLITS))
+    assert len(calls) == len(set(calls)) == len(tables.tasks(targets.BLOCKS, system.splits))
     quietly(tmp_path)
     assert len(calls) == len(set(calls))
     drawn = {path.stem for path in (tmp_path / "figures").glob("*.png")}
-    assert drawn == {figure.name for figure in figures.all_figures(system.SPLITS)}
+    assert drawn == {figure.name for figure in figures.all_figures(system.splits)}
     assert record_files.read(tmp_path / "results.json") == outcome.records
-    path = page.write_page(tmp_path, outcome.records, tmp_path / "page.md")
-    text = path.read_text("utf-8")
+    text = system.page_text(tmp_path, outcome.records)
     assert "not run" not in text
     assert "Not drawn" not in text
 
@@ -151,12 +152,15 @@ def test_figure_5_comes_from_where_it_was_measured(monkeypatch, tmp_path):
         areas["NF without privacy", "Life Science, inf"] - areas["DP-NF", "Life Science, 4"]
     )
     assert (lead.must, lost.must) == (0.0, 0.02)
-    monkeypatch.setattr(elsewhere.dp_nf, "OUT", tmp_path)
+    results = FOLDER / "dp-lflow" / "results.json"
+    monkeypatch.setattr("reproductions.system.FOLDER", tmp_path)
+    (tmp_path / "dp-lflow").mkdir()
+    shutil.copy(results, tmp_path / "dp-lflow")
     assert {r.table for r in elsewhere.records()} == {elsewhere.TABLE_3}
 
 
 def test_fingerprints_cover_what_runs_use():
-    assert len({system._code(kind) for kind in ("fits", ENSEMBLE, PARTS)}) == 3
+    assert len({system.code(kind) for kind in ("fits", ENSEMBLE, PARTS)}) == 3
 
 
 # -- fits ------------------------------------------------------------------------------------------

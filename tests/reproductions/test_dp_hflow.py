@@ -1,25 +1,31 @@
 """The DP-HFlow reproduction on tiny tables and with a stand-in: what is run, kept, recorded, drawn."""
 
-import ast
-import inspect
 import json
 import math
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import reproductions.dp_hflow as system
 from reproductions.blocks import cells
-from reproductions.dp_hflow import estimators, measuring, page, paper, runs, tables, targets
+from reproductions.dp_hflow import (
+    MODEL,
+    REFERENCE,
+    estimators,
+    measuring,
+    paper,
+    runs,
+    tables,
+    targets,
+)
+from reproductions.dp_hflow import SYSTEM as system
 from reproductions.dp_hflow.measures import across
 from reproductions.dp_hflow.runs import HELD_OUT, REAL, Task
 from reproductions.fingerprint import reachable
 
-import veilflow
-from reproductions import SYSTEMS, get, memory
+from reproductions import memory
 from reproductions import records as record_files
 from tests.reproductions import hflow_stand_in as stand_in
+from tests.reproductions.stand_in import be_code
 from veilflow import evaluation
 
 ADULT = {"only": ["adult/1/codes"], "splits": 2}
@@ -29,8 +35,7 @@ ADULT = {"only": ["adult/1/codes"], "splits": 2}
 def calls(monkeypatch):
     """Tiny tables, stand-ins for models and measures; returns what was built."""
     stand_in.measure_quickly(monkeypatch)
-    codes = {True: "measures", False: "models"}
-    monkeypatch.setattr(system, "_code", lambda *, reference=False: codes[reference])
+    be_code(monkeypatch)
     monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "abc1234")
     return stand_in.take_over(monkeypatch)
 
@@ -98,17 +103,14 @@ def test_what_real_rows_reach_is_not_measured_again_when_a_model_changes(
 ):
     both = {"only": ["adult/1/codes", "adult/inf/real"], "splits": 1}
     quietly(tmp_path, **both)
-    before = "measures"
-    monkeypatch.setattr(system, "_code", lambda *, reference=False: before if reference else "new")
+    be_code(monkeypatch, lambda kind: "new" if kind == MODEL else kind)
     outcome, lines = quietly(tmp_path, **both)
     assert len(calls) == 2
     assert lines[0].startswith("1 finished runs were made by other code")
     share = one(outcome, "shares", "AUROC, share of that of real rows")
-    assert set(share.code.split(" and ")) == {"new", before}
+    assert set(share.code.split(" and ")) == {"new", REFERENCE}
     assert not any(record.stale for record in outcome.made)
-    monkeypatch.setattr(
-        system, "_code", lambda *, reference=False: before if reference else "newer"
-    )
+    be_code(monkeypatch, lambda kind: "newer" if kind == MODEL else kind)
     outcome, _ = quietly(tmp_path, any_code=True, **both)
     assert {r.row for r in outcome.made if not r.stale} == {"real rows"}
     assert one(outcome, "shares", "AUROC, share of that of real rows").stale
@@ -210,17 +212,15 @@ def test_a_run_that_fails_is_told_and_does_not_end_the_others(tmp_path, calls, m
     assert {r.row for r in outcome.made if r.table == "Adult"} == {"TableFlow"}
 
 
-def test_everything_once_leaves_every_record_figure_and_the_page(tmp_path, calls, monkeypatch):
-    monkeypatch.setattr(system, "OUT", tmp_path / "dp-hflow")
-    monkeypatch.setattr(page.write_page, "__defaults__", (tmp_path / "page.md",))
+def test_everything_once_leaves_every_record_figure_and_the_page(at_home, calls):
     outcome = system.reproduce(splits=1, say=lambda line: None)
     assert outcome.failures == []
     assert not [record for record in outcome.records if record.splits == 0]
-    folder = tmp_path / "dp-hflow"
+    folder = at_home / "dp-hflow"
     drawn = {path.stem for path in (folder / "figures").glob("*.png")}
     both = {f"{name}{end}" for name in ("figure-3", "kendall") for end in ("", "-hflow")}
     assert drawn == both | {"figure-4", "figure-5", "warm-start"}
-    text = (tmp_path / "page.md").read_text("utf-8")
+    text = (at_home / "dp-hflow.md").read_text("utf-8")
     for record in outcome.records:
         assert record.measured in text
     for name in drawn:
@@ -234,7 +234,7 @@ def test_everything_once_leaves_every_record_figure_and_the_page(tmp_path, calls
 
 
 def test_the_page_tells_what_no_accountant_sees_and_what_is_not_drawn(tmp_path):
-    text = page.write_page(tmp_path, [], tmp_path / "page.md").read_text("utf-8")
+    text = system.page_text(tmp_path, [])
     for words in (
         "One run of Adult at the defaults was looked at before",
         "Bounds of Census and Intrusion were rounded from the files",
@@ -350,30 +350,11 @@ def test_marginals_alone_spend_the_budget_and_no_more(epsilon):
     assert model.recipe().steps == 0
 
 
-def test_everything_of_the_library_that_runs_name_is_in_their_fingerprint():
-    used = set()
-    for name in system.RUN:
-        source = (Path(system.__file__).parent / f"{name}.py").read_text("utf-8")
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "vf":
-                found = getattr(veilflow, node.attr, None)
-                used |= set() if found is None else {inspect.getfile(found)}
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "evaluation":
-                used.add(inspect.getfile(getattr(evaluation, node.attr)))
-    assert len(used) >= len(system.LIBRARY) - 1
-    assert used <= {str(path) for path in reachable(system.LIBRARY)}
-
-
 def test_models_do_not_decide_what_real_rows_reach():
-    folders = {path.parent.name for path in reachable(system.MEASURED)}
+    folders = {path.parent.name for path in reachable(system.kinds[REFERENCE].library)}
     assert {"evaluation", "tabular"} <= folders
     assert not folders & {"models", "table", "engine", "flows", "cli"}
-    assert system._code() != system._code(reference=True)
-
-
-def test_every_system_says_how_many_splits_it_takes():
-    splits = {"dp-nf": 10, "dp-hflow": 3, "dp-lflow": 1, "expm-nf": 10, "dp-nf-vi": 5, "anomaly": 3}
-    assert {name: get(name).SPLITS for name in SYSTEMS} == splits
+    assert system.code(MODEL) != system.code(REFERENCE)
 
 
 def test_the_peak_of_memory_counts_what_is_there():

@@ -5,14 +5,13 @@ import math
 
 import numpy as np
 import pytest
-import reproductions.dp_lflow as system
 from reproductions.blocks import Column, cells
+from reproductions.dp_lflow import SYSTEM as system
 from reproductions.dp_lflow import (
     ablations,
     estimators,
     figures,
     measures,
-    page,
     paper,
     runs,
     tables,
@@ -22,6 +21,7 @@ from reproductions.dp_lflow.targets import QUALITY, SMALL
 
 from reproductions import records as record_files
 from tests.reproductions import lflow_stand_in as stand_in
+from tests.reproductions.stand_in import be_code
 from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
 
@@ -33,7 +33,7 @@ def calls(monkeypatch):
     """Tiny images, stand-ins for models and measures, no Inception; returns what was built."""
     stand_in.measure_quickly(monkeypatch)
     stand_in.install_inception(monkeypatch, possible=False)
-    monkeypatch.setattr(system, "_code", lambda kind: kind)
+    be_code(monkeypatch)
     monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "abc1234")
     return stand_in.take_over(monkeypatch)
 
@@ -195,11 +195,11 @@ def test_what_real_images_reach_is_not_measured_again_when_a_model_changes(
 ):
     both = {"only": ["mnist/10/flows", "mnist/inf/real"]}
     quietly(tmp_path, **both)
-    monkeypatch.setattr(system, "_code", lambda kind: "new" if kind == "model" else kind)
+    be_code(monkeypatch, lambda kind: "new" if kind == "model" else kind)
     _, lines = quietly(tmp_path, **both)
     assert len(calls) == 2
     assert lines[0].startswith("1 finished runs were made by other code")
-    monkeypatch.setattr(system, "_code", lambda kind: "newer" if kind == "model" else kind)
+    be_code(monkeypatch, lambda kind: "newer" if kind == "model" else kind)
     outcome, _ = quietly(tmp_path, any_code=True, **both)
     assert {r.row for r in outcome.made if not r.stale} == {"real images"}
 
@@ -219,17 +219,15 @@ def test_no_image_of_the_data_is_kept(tmp_path, calls):
             assert not real & {image.tobytes() for image in arrays[name]}
 
 
-def test_everything_once_leaves_every_record_figure_and_the_page(tmp_path, calls, monkeypatch):
+def test_everything_once_leaves_every_record_figure_and_the_page(at_home, calls, monkeypatch):
     stand_in.install_inception(monkeypatch)
-    monkeypatch.setattr(system, "OUT", tmp_path / "dp-lflow")
-    monkeypatch.setattr(page.write_page, "__defaults__", (tmp_path / "page.md",))
     outcome = system.reproduce(say=lambda line: None)
     assert outcome.failures == []
     assert not [record for record in outcome.records if record.splits == 0]
-    folder = tmp_path / "dp-lflow"
+    folder = at_home / "dp-lflow"
     drawn = {path.stem for path in (folder / "figures").glob("*.png")}
     assert drawn == {figure.name for figure in figures.all_figures(1)}
-    text = (tmp_path / "page.md").read_text("utf-8")
+    text = (at_home / "dp-lflow.md").read_text("utf-8")
     for record in outcome.records:
         assert record.measured in text
     for name in drawn:
@@ -242,7 +240,7 @@ def test_everything_once_leaves_every_record_figure_and_the_page(tmp_path, calls
 
 
 def test_the_page_tells_what_no_accountant_sees_and_what_was_not_made(tmp_path):
-    text = page.write_page(tmp_path, [], tmp_path / "page.md").read_text("utf-8")
+    text = system.page_text(tmp_path, [])
     for words in (
         "Not run: the data is not here.",
         'its rows "at 10" are to be read as 15.7, those "at 1" as 2.3',

@@ -4,12 +4,13 @@ import json
 
 import numpy as np
 import pytest
-import reproductions.dp_lflow as system
 from reproductions.cache import Run
+from reproductions.dp_lflow import SYSTEM as system
 from reproductions.dp_lflow import estimators, fid, measures, tables
 from reproductions.dp_lflow.runs import REAL, Task
 
 from tests.reproductions import lflow_stand_in as stand_in
+from tests.reproductions.stand_in import be_code
 from veilflow.evaluation.images import frechet_distance
 
 ONE = {"only": ["mnist/10/flows"]}
@@ -19,7 +20,7 @@ WITH_REAL = {"only": ["mnist/10/flows", "mnist/inf/real"]}
 @pytest.fixture
 def calls(monkeypatch):
     stand_in.measure_quickly(monkeypatch)
-    monkeypatch.setattr(system, "_code", lambda kind: kind)
+    be_code(monkeypatch)
     monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "abc1234")
     return stand_in.take_over(monkeypatch)
 
@@ -96,7 +97,7 @@ def test_a_distance_stands_as_long_as_the_samples_do(noise, measured, tmp_path, 
         return stand_in.StandIn(method, epsilon, delta, noise=noise)
 
     monkeypatch.setattr(estimators, "build", build)
-    monkeypatch.setattr(system, "_code", lambda kind: "new" if kind == "model" else kind)
+    be_code(monkeypatch, lambda kind: "new" if kind == "model" else kind)
     outcome, _ = quietly(tmp_path, **ONE)
     assert len(seen) == measured
     assert fids(outcome)["1", "ImageFlow"].code == "distance and new"

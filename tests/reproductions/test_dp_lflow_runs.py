@@ -1,15 +1,12 @@
 """What the DP-LFlow runs are made of: data, methods, measures, and the fingerprint of all that."""
 
-import ast
-import inspect
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import reproductions.dp_lflow as system
+from reproductions.dp_lflow import SYSTEM as system
 from reproductions.dp_lflow import data, estimators, measuring, runs, sharpening
 from reproductions.dp_lflow.runs import Task
 from reproductions.fingerprint import reachable
@@ -132,33 +129,10 @@ def test_a_run_samples_measures_and_tells_what_it_spent(monkeypatch):
     assert done.arrays.keys() == {"shown_raw"}
 
 
-def test_everything_of_the_library_that_runs_name_is_in_their_fingerprint():
-    for kind, names in system.OWN.items():
-        used = set()
-        for name in names:
-            source = (Path(system.__file__).parent / f"{name}.py").read_text("utf-8")
-            used |= set(_named(ast.parse(source)))
-        assert used
-        assert used <= {str(path) for path in reachable(system.LIBRARY[kind])}, kind
-
-
-def _named(tree):
-    """Files of the library that a file names: as `vf.Name`, or in an import."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "vf":
-            yield inspect.getfile(getattr(vf, node.attr))
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("veilflow."):
-            module = __import__(str(node.module), fromlist=["_"])
-            for alias in node.names:
-                found = getattr(module, alias.name)
-                if callable(found):
-                    yield inspect.getfile(inspect.unwrap(found))
-
-
 def test_models_decide_neither_what_real_images_reach_nor_a_distance():
-    codes = {kind: system._code(kind) for kind in system.OWN}
+    codes = {kind: system.code(kind) for kind in system.kinds}
     assert len(set(codes.values())) == 3
     for kind in ("reference", "distance"):
-        folders = {path.parent.name for path in reachable(system.LIBRARY[kind])}
+        folders = {path.parent.name for path in reachable(system.kinds[kind].library)}
         assert "images" in folders
         assert not folders & {"models", "image", "engine", "flows", "nn", "cli"}

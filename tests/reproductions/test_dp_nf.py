@@ -5,11 +5,12 @@ import math
 
 import numpy as np
 import pytest
-import reproductions.dp_nf as system
-from reproductions.dp_nf import data, page, paper, runs, tables
+from reproductions.dp_nf import SYSTEM as system
+from reproductions.dp_nf import data, paper, runs, tables
 from reproductions.dp_nf.runs import Task
 
 from reproductions import records as record_files
+from tests.reproductions.stand_in import be_code
 
 HALF_MOONS = {"only": ["moons/1.5"], "splits": 2}
 
@@ -53,11 +54,11 @@ def test_runs_are_made_once_and_an_interrupted_command_goes_on(tmp_path, quick):
 
 def test_runs_of_other_code_are_done_again_and_it_is_said(tmp_path, quick, monkeypatch):
     quietly(tmp_path, **HALF_MOONS)
-    monkeypatch.setattr(system, "_code", lambda: "another")
+    be_code(monkeypatch, lambda kind: "another")
     _, lines = quietly(tmp_path, **HALF_MOONS)
     assert len(quick) == 8
     assert "4 finished runs were made by other code" in lines[0]
-    monkeypatch.setattr(system, "_code", lambda: "a third")
+    be_code(monkeypatch, lambda kind: "a third")
     outcome, lines = quietly(tmp_path, any_code=True, **HALF_MOONS)
     assert len(quick) == 8
     assert [(r.code, r.stale) for r in outcome.made] == [("another", True)] * 2
@@ -67,14 +68,14 @@ def test_runs_of_other_code_are_done_again_and_it_is_said(tmp_path, quick, monke
 def test_records_of_other_code_are_marked_on_the_page_with_their_commit(
     at_home, quick, monkeypatch
 ):
-    monkeypatch.setattr(system, "_code", lambda: "older")
+    be_code(monkeypatch, lambda kind: "older")
     system.reproduce(say=lambda line: None, **HALF_MOONS)
-    monkeypatch.setattr(system, "_code", lambda: "newer")
+    be_code(monkeypatch, lambda kind: "newer")
     outcome = system.reproduce(only=["gaussians/3"], splits=1, say=lambda line: None)
     stale = {r.column: r.stale for r in outcome.records if r.splits}
     assert stale == {"Half-Moons, 1.5": True, "Gaussians, 3": False}
     old, new = (next(r for r in outcome.records if r.code == x) for x in ("older", "newer"))
-    text = (at_home / "page.md").read_text("utf-8")
+    text = (at_home / "dp-nf.md").read_text("utf-8")
     assert f"**{old.measured}†**" in text
     assert f"**{new.measured}**" in text
     which = text.partition("## Which code measured this")[2]
@@ -83,7 +84,7 @@ def test_records_of_other_code_are_marked_on_the_page_with_their_commit(
 
 
 def test_the_page_tells_what_no_accountant_sees_and_which_figures_are_not_drawn(tmp_path):
-    text = page.write_page(tmp_path, [], tmp_path / "page.md").read_text("utf-8")
+    text = system.page_text(tmp_path, [])
     for words in (
         "boxes of Gowalla and Power were declared after a look at the files",
         "Delta is about 1/n in the paper's setting",
@@ -208,7 +209,7 @@ def test_everything_once_leaves_every_record_figure_and_the_page(at_home, quick)
     drawn = {path.stem for path in (folder / "figures").glob("*.png")}
     numbers = {name.split("-")[1] for name in drawn}
     assert numbers == {"1", "2", "3", "4", "5", "7", "9", "10", "12"}
-    text = (at_home / "page.md").read_text("utf-8")
+    text = (at_home / "dp-nf.md").read_text("utf-8")
     for record in outcome.records:
         assert record.measured in text
     for name in drawn:
@@ -308,16 +309,8 @@ def test_no_row_is_in_training_and_test_of_the_same_split():
     assert sorted(seen) == found.rows[:, 0].tolist()
 
 
-def test_the_committed_page_is_what_the_committed_results_say(tmp_path):
-    results = system.OUT / "results.json"
-    assert results.exists() == page.PAGE.exists()
-    if results.exists():
-        written = page.write_page(system.OUT, record_files.read(results), tmp_path / "page.md")
-        assert page.PAGE.read_text("utf-8") == written.read_text("utf-8")
-
-
 def test_committed_records_are_of_known_tables_and_data():
-    for record in record_files.read(system.OUT / "results.json"):
+    for record in record_files.read(system.out / "results.json"):
         assert record.table in {"time", "figure 2", "figure 5", *map(str, paper.TABLES)}
         assert record.column.split(", ")[0] in {facts.title for facts in data.FACTS.values()}
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from reproductions.dp_nf_vi import divergences, measuring, page, paper, runs, tables
+from reproductions.dp_nf_vi import divergences, measuring, paper, runs, tables
 from reproductions.dp_nf_vi.data import Posterior
 from reproductions.dp_nf_vi.runs import Finished, Task
 
@@ -53,7 +53,7 @@ def test_tables_and_page_are_made_from_runs(tmp_path, monkeypatch):
     assert not error.misses
     ratio = by_key[("6", "direct", "simulated regression, 5", "beta0: SD ratio")]
     assert (ratio.ours, ratio.paper) == (pytest.approx(1.2), 9.72)
-    text = page.write_page(tmp_path, outcome.records, tmp_path / "page.md").read_text("utf-8")
+    text = dp_nf_vi.SYSTEM.page_text(tmp_path, outcome.records)
     assert "<= 1.6 holds" in text
     assert "not run" in text
 

@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pytest
-import reproductions.expm_nf as system
-from reproductions.expm_nf import figures, methods, page, prose, runs, sets, tables, targets
+from reproductions.expm_nf import SYSTEM as system
+from reproductions.expm_nf import figures, methods, prose, runs, sets, tables, targets
 from reproductions.expm_nf.measures import LOST
 from reproductions.expm_nf.runs import AUDIT, EXACT, TIME, Finished, Task
+from reproductions.fingerprint import reachable
 
 from reproductions import records as record_files
+from tests.reproductions.stand_in import be_code
 from veilflow.models.expm.flow_sampler import FlowSampler
 from veilflow.privacy.events import ExponentialMechanism, NonPrivate
 from veilflow.privacy.ledger import Ledger
@@ -47,7 +49,7 @@ def fake(task):
 def calls(monkeypatch):
     done: list[Task] = []
     monkeypatch.setattr(runs, "perform", lambda task: done.append(task) or fake(task))
-    monkeypatch.setattr(system, "_code", lambda kind: kind)
+    be_code(monkeypatch)
     monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "abc1234")
     return done
 
@@ -140,8 +142,7 @@ def test_times_are_chosen_together(tmp_path, calls):
 
 def test_the_page_says_what_holds_and_what_does_not(tmp_path, calls):
     outcome, _ = quietly(tmp_path)
-    path = page.write_page(tmp_path, outcome.records, tmp_path / "page.md")
-    text = path.read_text("utf-8")
+    text = system.page_text(tmp_path, outcome.records)
     for words in ("**Unconditional**", "**CONDITIONAL**", "**What the audit found**"):
         assert words in text
     assert "not run" not in text.replace(prose.HEAD, "")
@@ -152,12 +153,12 @@ def test_the_page_says_what_holds_and_what_does_not(tmp_path, calls):
 
 
 def test_a_page_without_a_run_says_so(tmp_path):
-    text = page.write_page(tmp_path, [], tmp_path / "page.md").read_text("utf-8")
+    text = system.page_text(tmp_path, [])
     assert prose.NONE in text
 
 
 def test_fingerprints_differ_by_kind_and_see_the_library():
-    codes = {kind: system._code(kind) for kind in system.OWN}
+    codes = {kind: system.code(kind) for kind in system.kinds}
     assert len(set(codes.values())) == len(codes)
-    found = {path.name for path in system.reachable(system.LIBRARY)}
+    found = {path.name for path in reachable(system.kinds["fits"].library)}
     assert {"zoom.py", "rejection.py", "exact_dot.py", "dp_sgd.py", "convex.py", "loop.py"} <= found

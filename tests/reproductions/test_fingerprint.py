@@ -2,16 +2,19 @@
 
 import ast
 import inspect
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
-import reproductions.dp_nf as system
 from reproductions.fingerprint import fingerprint, reachable
 
-import veilflow
+import veilflow as vf
+from reproductions import SYSTEMS, get
 from reproductions import fingerprint as files
 from veilflow import evaluation
 
+_PACKAGES = {"vf": vf, "evaluation": evaluation}
 CODE = 'def f(x):\n    """Words."""\n    return x + 1\n'
 
 
@@ -72,27 +75,45 @@ def test_what_is_imported_is_found_wherever_that_is_done(start, names, library):
     assert reachable([start]) == {library / f"{name}.py" for name in names}
 
 
-def test_everything_of_the_library_that_runs_name_is_in_their_fingerprint():
-    used = set()
-    for name in system.RUN:
-        source = (Path(system.__file__).parent / f"{name}.py").read_text("utf-8")
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "vf":
-                used.add(inspect.getfile(getattr(veilflow, node.attr)))
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "evaluation":
-                used.add(inspect.getfile(getattr(evaluation, node.attr)))
-    assert len(used) >= len(system.LIBRARY) - 1  # data sets are read through another name
-    assert used <= {str(path) for path in reachable(system.LIBRARY)}
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_everything_of_the_library_that_runs_name_is_in_their_fingerprint(name):
+    system = get(name)
+    here = Path(str(system.runs.__file__)).parent
+    for kind, of in system.kinds.items():
+        paths = [(here.parent if "/" in own else here) / f"{own}.py" for own in of.own]
+        used = {file for path in paths for file in _named(ast.parse(path.read_text("utf-8")))}
+        assert used
+        found = {str(path) for path in reachable(of.library)}
+        assert used <= found, kind
 
 
-def test_no_file_in_the_fingerprint_hides_what_it_imports():
-    for path in reachable(system.LIBRARY):
-        source = path.read_text("utf-8")
-        assert "import_module" not in source, f"{path.name} imports what cannot be followed"
-        assert "__import__" not in source, f"{path.name} imports what cannot be followed"
+def _named(tree):
+    """Files of the library that a file names: as `vf.name`, `evaluation.name` or in an import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield from _file(_PACKAGES.get(ast.unparse(node.value)), node.attr)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("veilflow."):
+            for alias in node.names:
+                yield from _file(import_module(str(node.module)), alias.name)
+
+
+def _file(module, name):
+    found: Any = getattr(module, name, None)
+    found = inspect.unwrap(found) if callable(found) else None
+    if found and str(found.__module__).startswith("veilflow."):
+        yield inspect.getfile(found)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_no_file_in_the_fingerprint_hides_what_it_imports(name):
+    for of in get(name).kinds.values():
+        for path in reachable(of.library, besides=of.besides):
+            source = path.read_text("utf-8")
+            assert "import_module" not in source, f"{path.name} imports what cannot be followed"
+            assert "__import__" not in source, f"{path.name} imports what cannot be followed"
 
 
 def test_commands_and_models_that_no_run_uses_are_not_in_the_fingerprint():
-    names = {path.parent.name for path in reachable(system.LIBRARY)}
+    names = {path.parent.name for path in reachable(get("dp-nf").kinds["run"].library)}
     assert {"models", "engine", "flows", "privacy"} <= names
     assert "cli" not in names

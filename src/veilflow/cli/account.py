@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from veilflow.cli.output import AsJson, emit, guarded, statement
+from veilflow.cli import options
+from veilflow.cli.output import emit, guarded, statement
 
 if TYPE_CHECKING:
     from veilflow.privacy.ledger import Ledger
@@ -54,7 +55,7 @@ def account(
     ledger: Annotated[
         Path | None, typer.Option(help="Add up this ledger instead: a model file or ledger.json.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Epsilon of a training run (Poisson batches, Gaussian noise), or of a whole ledger."""
     settings = (sampling_rate, noise_multiplier, steps)
@@ -79,12 +80,12 @@ def account(
 @guarded
 def calibrate(
     epsilon: Annotated[float, typer.Option(help="The epsilon to reach, not to exceed.")],
-    delta: Annotated[float, typer.Option(help="The delta it is stated at.")],
+    delta: options.StatedDelta,
     sampling_rate: SamplingRate = None,
     noise_multiplier: NoiseMultiplier = None,
     steps: Steps = None,
     accountant: AccountantFlag = Accountant.PLD,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """The third of sampling rate, noise multiplier and steps, given the two others and a budget."""
     from veilflow.privacy import calibration

@@ -6,21 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veilflow.cli.output import AsJson, emit, guarded, note
+from veilflow.cli import options
+from veilflow.cli.output import emit, guarded, note
+from veilflow.cli.values import left_out
 
 if TYPE_CHECKING:
     from veilflow.audit import AuditResult
 
 
-class Method(StrEnum):
-    """How rows are scored; a test keeps these words those of the library."""
-
-    DENSITY = "density"
-    LABEL = "label"
-    RECONSTRUCTION = "reconstruction"
-    SYNTHETIC = "synthetic"
-
-
+# a test keeps these words those of the library
+Method = StrEnum("Method", ["DENSITY", "LABEL", "RECONSTRUCTION", "SYNTHETIC"])
 _ENGINE = "engine"
 
 
@@ -45,7 +40,7 @@ def audit(
         typer.Option(help="A model of other, public rows, to take away what is likely."),
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="The column of labels, of a classifier's records.")
+        str | None, typer.Option(help="Of a classifier: the column of labels.")
     ] = None,
     labels: Annotated[
         Path | None, typer.Option(help="Labels of the images in --data, as for fit images.")
@@ -61,7 +56,7 @@ def audit(
     steps: Annotated[int, typer.Option(help="Of the engine's run.")] = 100,
     canaries: Annotated[int, typer.Option(help="Generated records in the engine's run.")] = 1000,
     seed: Annotated[int | None, typer.Option(help="For the same audit again.")] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Bound epsilon from below by an attack, and hold the bound against the claim.
 
@@ -83,9 +78,7 @@ def audit(
             "--holdout-labels": holdout_labels,
             "--column": column,
         }
-        given = [flag for flag, value in unused.items() if value is not None]
-        if given:
-            raise ValueError(f"{given[0]} is for models. The engine is audited on generated rows.")
+        left_out(unused, "is for models. The engine is audited on generated rows.")
         run = {"epsilon": epsilon, "delta": delta, "sampling_rate": sampling_rate, "steps": steps}
         _audit_engine(run, canaries, confidence, seed, as_json=as_json)
         return

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from veilflow.cli.values import names, numbers
+
 if TYPE_CHECKING:
     from veilflow.tabular.io import Rows
 
@@ -29,12 +31,8 @@ def read_bounded(
             "give --bounds, or --low and --high, or --row-norm. They come from knowledge of the "
             "domain and are never read from the rows."
         )
-    rows = read_rows(data, columns=_names(columns))
+    rows = read_rows(data, columns=None if columns is None else names(columns))
     return rows, _bounds(rows, low=low, high=high, file=file)
-
-
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def _bounds(rows: "Rows", *, low: str | None, high: str | None, file: Path | None) -> Bounds | None:
@@ -48,19 +46,14 @@ def _bounds(rows: "Rows", *, low: str | None, high: str | None, file: Path | Non
     if low is None or high is None:
         return None
     dim = rows.values.shape[1]
-    return _numbers("--low", low, dim), _numbers("--high", high, dim)
+    return _each("--low", low, dim), _each("--high", high, dim)
 
 
-def _numbers(flag: str, text: str, dim: int) -> list[float]:
-    try:
-        numbers = [float(cell) for cell in text.split(",")]
-    except ValueError:
-        raise ValueError(
-            f"{flag} must be numbers with commas between them, got {text!r}."
-        ) from None
-    if len(numbers) not in (1, dim):
-        raise ValueError(f"{flag} must be one number or {dim}, one per column; got {len(numbers)}.")
-    return numbers * dim if len(numbers) == 1 else numbers
+def _each(flag: str, text: str, dim: int) -> list[float]:
+    found = list(numbers(flag, text) or ())
+    if len(found) not in (1, dim):
+        raise ValueError(f"{flag} must be one number or {dim}, one per column; got {len(found)}.")
+    return found * dim if len(found) == 1 else found
 
 
 def _read_bounds(file: Path, rows: "Rows") -> Bounds:

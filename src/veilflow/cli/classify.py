@@ -5,24 +5,20 @@ from typing import Annotated, Any
 
 import typer
 
+from veilflow.cli import options
 from veilflow.cli.labeled import is_series, read_series
-from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, note, statement
-
-_UNPROTECTED = (
-    "the predictions are computed from the records themselves and are as private as they are: the "
-    "model's guarantee does not cover them"
-)
+from veilflow.cli.output import check_out, guarded, tell, unprotected
 
 
 @guarded
 def classify(
-    model: Annotated[Path, typer.Argument(help="A model file, such as m.veil.")],
+    model: options.Model,
     data: Annotated[
         Path, typer.Argument(help="Records with the model's columns; labels may lack.")
     ],
-    out: Annotated[Path, typer.Option(help="The file to write: .csv, .parquet, .arrow.")],
-    force: Force = False,
-    as_json: AsJson = False,
+    out: options.TableOut,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the likeliest class of every record, and the probability of each class.
 
@@ -49,13 +45,8 @@ def classify(
     table = pa.table({name: pa.array(cells) for name, cells in columns.items()})
     # as private as the records they are about
     write_tables([table], out, schema=table.schema, mode=0o600)
-    note(f"warning: {_UNPROTECTED}.")
-    result = {
-        "out": out,
-        "protected": False,
-        "warning": _UNPROTECTED,
-        "guarantee": fitted.guarantee.to_json(),
-        "conditional": fitted.conditional,
-    }
-    text = f"wrote {out}\nthe model: {statement(fitted.guarantee)}"
-    emit(result, text, as_json=as_json)
+    warned = unprotected(
+        "the predictions are computed from the records themselves and are as private as they are"
+    )
+    result = {"out": out, **warned, "conditional": fitted.conditional}
+    tell(result, f"wrote {out}", fitted.guarantee, as_json=as_json, whose="the model: ")

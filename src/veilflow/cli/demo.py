@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from veilflow.cli.output import AsJson, emit, guarded, note, statement
+from veilflow.cli import options
+from veilflow.cli.output import emit, guarded, note, statement
 
 _NUM_RECORDS = 50_000
 _NUM_COMPARED = 5_000  # rows in the curator's report: enough to see, and quick
@@ -15,9 +16,9 @@ _LOW, _HIGH = (-1.5, -1.0), (2.5, 1.5)  # around the moons; they follow from the
 @guarded
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for what the demo leaves.")] = Path("demo"),
-    epsilon: Annotated[float, typer.Option(help="The most that may be spent.")] = 2.0,
-    delta: Annotated[float, typer.Option(help="The delta it is stated at.")] = 1e-6,
-    as_json: AsJson = False,
+    epsilon: options.Epsilon = 2.0,
+    delta: options.StatedDelta = 1e-6,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fit a private density to generated data; leave synthetic rows, the model, a figure and reports.
 
@@ -65,14 +66,6 @@ def demo(
     from veilflow.cli.inspect import describe_ledger, ledger_table
 
     ledger = describe_ledger(fitted.ledger, delta=delta)
-    if as_json:
-        result = {**paths, "guarantee": fitted.guarantee.to_json(), "ledger": ledger}
-        emit(result, "", as_json=True)
-        return
-    from rich.console import Console
-
-    console = Console(soft_wrap=True, markup=False, highlight=False)
-    console.print(statement(fitted.guarantee))
-    console.print(ledger_table(ledger))
-    for path in paths.values():
-        console.print(f"wrote {path}")
+    result = {**paths, "guarantee": fitted.guarantee.to_json(), "ledger": ledger}
+    lines = [f"wrote {path}" for path in paths.values()]
+    emit(result, statement(fitted.guarantee), ledger_table(ledger), *lines, as_json=as_json)

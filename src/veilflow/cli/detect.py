@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veilflow.cli import detect_query
+from veilflow.cli import detect_query, options
 from veilflow.cli.bounds import read_bounded
-from veilflow.cli.fit import BoundsFile, Columns, High, Low, RowNorm, given, report
-from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, note, statement
-from veilflow.cli.spending import DataLedger, Dataset, PolicyFile, begin
+from veilflow.cli.output import check_out, guarded, note, tell
+from veilflow.cli.spending import begin
+from veilflow.cli.values import given, left_out
 
 if TYPE_CHECKING:
     from veilflow.models.detect.likelihood import LikelihoodDetector
@@ -21,19 +21,9 @@ app = typer.Typer(help="Anomalies: make a detector, ask it about rows.", no_args
 _MODEL = ".veil"
 
 
-class Density(StrEnum):
-    """What parts of an ensemble have; a test keeps these words those of the library."""
-
-    FLOW = "flow"
-    MIXTURE = "mixture"
-
-
-class Method(StrEnum):
-    """How an ensemble answers; a test keeps these words those of the library."""
-
-    EXPONENTIAL = "exponential"
-    SPARSE_VECTOR = "sparse_vector"
-    NOISY_MAX = "noisy_max"
+# a test keeps these words those of the library
+Density = StrEnum("Density", ["FLOW", "MIXTURE"])
+Method = StrEnum("Method", ["EXPONENTIAL", "SPARSE_VECTOR", "NOISY_MAX"])
 
 
 @app.callback()
@@ -77,11 +67,11 @@ def fit(
         float | None, typer.Option(help="Of all answers; with --private, of the threshold.")
     ] = None,
     delta: Annotated[float | None, typer.Option(help="Of all answers; default 0.")] = None,
-    low: Low = None,
-    high: High = None,
-    bounds: BoundsFile = None,
-    row_norm: RowNorm = None,
-    columns: Columns = None,
+    low: options.Low = None,
+    high: options.High = None,
+    bounds: options.BoundsFile = None,
+    row_norm: options.RowNorm = None,
+    columns: options.Columns = None,
     parts: Annotated[int | None, typer.Option(help="Parts of an ensemble.")] = None,
     density: Annotated[
         Density | None, typer.Option(help="What each part of an ensemble learns.")
@@ -105,11 +95,11 @@ def fit(
     seed: Annotated[
         int | None, typer.Option(help="For the same threshold or parts; answers stay random.")
     ] = None,
-    policy: PolicyFile = None,
-    data_ledger: DataLedger = None,
-    dataset: Dataset = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    policy: options.PolicyFile = None,
+    data_ledger: options.DataLedger = None,
+    dataset: options.Dataset = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Make a detector of anomalies: of a fitted model, or of the records themselves.
 
@@ -137,12 +127,13 @@ def fit(
         "num_components": components,
         "steps": steps,
     }
-    spending = {"policy": policy, "data_ledger": data_ledger, "dataset": dataset}
+    spending = (policy, data_ledger, dataset)
     if source.suffix.lower() == _MODEL:
         own = {"--low": low, "--high": high, "--bounds": bounds, "--row-norm": row_norm}
         own |= {"--columns": columns, "--journal": journal, "--delta": delta}
-        own |= {f"--{name.replace('_', '-')}": value for name, value in answers.items()}
-        _left_out(own, "an ensemble, which is trained on a file of records")
+        flags = {name.removeprefix("num_").replace("_", "-"): name for name in answers}
+        own |= {f"--{flag}": answers[name] for flag, name in flags.items()}
+        left_out(own, "is for an ensemble, which is trained on a file of records. Leave it out.")
         _of_model(
             source,
             out,
@@ -157,7 +148,10 @@ def fit(
             as_json=as_json,
         )
         return
-    _left_out(of_model, f"the detector of a fitted model, and {source} is not one (*{_MODEL})")
+    left_out(
+        of_model,
+        f"is for the detector of a fitted model, and {source} is not one (*{_MODEL}). Leave it out.",
+    )
     if epsilon is None:
         raise ValueError("give --epsilon: what all answers together may cost.")
     _ensemble(
@@ -165,7 +159,7 @@ def fit(
         out,
         columns=columns,
         bounded=bounded,
-        settings=given({**answers, "threshold": threshold, "seed": seed}),
+        settings=given(**answers, threshold=threshold, seed=seed),
         epsilon=epsilon,
         delta=delta or 0.0,
         journal=journal or out.with_name(f"{out.name}.journal"),
@@ -188,12 +182,11 @@ def _of_model(
     label: str | None,
     epsilon: float | None,
     seed: int | None,
-    spending: dict[str, Any],
+    spending: tuple[Path | None, Path | None, str | None],
     as_json: bool,
 ) -> None:
     from veilflow.models import registry
     from veilflow.models.detect.likelihood import LikelihoodDetector
-    from veilflow.privacy.budget import Budget
     from veilflow.privacy.events import ExponentialMechanism
     from veilflow.privacy.ledger import Ledger
 
@@ -207,7 +200,7 @@ def _of_model(
             "thresholds cost nothing."
         )
     fitted = registry.load(source)
-    settings = given({"false_alarm_rate": false_alarm_rate, "threshold": threshold, "label": label})
+    settings = given(false_alarm_rate=false_alarm_rate, threshold=threshold, label=label)
     detector = LikelihoodDetector(fitted, **settings)
     if private is None:
         if public is not None:
@@ -218,12 +211,11 @@ def _of_model(
         _released(out, detector, chosen, as_json=as_json)
         return
     assert epsilon is not None
-    budget = Budget(epsilon, 0.0)
-    allowed = begin(budget, **spending)
+    allowed = begin(epsilon, 0.0, *spending)
     planned = Ledger().spend(ExponentialMechanism(epsilon), purpose="threshold (private quantile)")
     with allowed.reserved(lambda: planned, data=private) as spent:
         rows = detect_query.readable(detector, private)
-        detector = detector.from_private(rows, budget=budget)
+        detector = detector.from_private(rows, budget=allowed.budget)
         detector.save(out)
         spent(Ledger(entries=detector.paid))
     _released(out, detector, chosen, as_json=as_json)
@@ -235,8 +227,7 @@ def _released(
     source = chosen[0].removeprefix("--") if chosen else "samples"
     found = {"out": out, "threshold": detector.threshold, "from": source}
     text = f"wrote {out}\nodd is a score above {detector.threshold:.6g}"
-    result = {**found, "guarantee": detector.guarantee.to_json()}
-    emit(result, f"{text}\n{statement(detector.guarantee)}", as_json=as_json)
+    tell(found, text, detector.guarantee, as_json=as_json)
 
 
 def _ensemble(
@@ -249,11 +240,10 @@ def _ensemble(
     epsilon: float,
     delta: float,
     journal: Path,
-    spending: dict[str, Any],
+    spending: tuple[Path | None, Path | None, str | None],
     as_json: bool,
 ) -> None:
     from veilflow.models.detect.ensemble import EnsembleDetector
-    from veilflow.privacy.budget import Budget
 
     if out.suffix.lower() == _MODEL:
         raise ValueError(
@@ -265,12 +255,14 @@ def _ensemble(
             f"--journal {journal} must lie in the folder of --out: the file of an ensemble knows its "
             "journal by name only."
         )
-    budget = Budget(epsilon, delta)
-    words = {name: getattr(value, "value", value) for name, value in settings.items()}
-    allowed = begin(budget, **spending)
+    allowed = begin(epsilon, delta, *spending)
     rows, box = read_bounded(source, columns, **bounded)
     estimator = EnsembleDetector(
-        budget=budget, bounds=box, row_norm=bounded["row_norm"], journal=journal, **words
+        budget=allowed.budget,
+        bounds=box,
+        row_norm=bounded["row_norm"],
+        journal=journal,
+        **settings,
     )
     plan = estimator.plan
     # all answers that the plan allows: whoever asks later need not come back to the ledger
@@ -284,14 +276,5 @@ def _ensemble(
             raise
         spent(whole)
     note(f"{out} and {journal} are not private: keep them where the records are.")
-    if as_json:
-        result = {"out": out, "journal": journal, "answers": plan.to_json()}
-        emit({**result, "guarantee": ensemble.guarantee.to_json()}, "", as_json=True)
-        return
-    report(out, ensemble.guarantee, as_json=False)
-
-
-def _left_out(flags: dict[str, Any], whose: str) -> None:
-    for flag, value in flags.items():
-        if value is not None:
-            raise ValueError(f"{flag} is for {whose}. Leave it out.")
+    result = {"out": out, "journal": journal, "answers": plan.to_json()}
+    tell(result, f"wrote {out}", ensemble.guarantee, as_json=as_json)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, note, statement
+from veilflow.cli import options
+from veilflow.cli.output import check_out, guarded, note, tell, unprotected
+from veilflow.cli.use import is_table
 from veilflow.cli.use_images import is_image
 
 if TYPE_CHECKING:
@@ -16,10 +18,6 @@ if TYPE_CHECKING:
     from veilflow.models.detect.likelihood import LikelihoodDetector
 
 _CHUNK = 8192
-_UNPROTECTED = (
-    "flags and scores are computed from the rows themselves and are as private as they are: the "
-    "detector's guarantee does not cover them"
-)
 
 
 @guarded
@@ -32,8 +30,8 @@ def query(
     explain: Annotated[
         bool, typer.Option("--explain", help="Also which column makes a row odd. Of a model only.")
     ] = False,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write for every row whether it is an anomaly.
 
@@ -84,21 +82,17 @@ def _score(
             raise ValueError("--explain is for rows: an image has no columns.")
         blocks: Iterator[Any] = iter([_images(detector, data)])
     else:
-        blocks = _blocks(data, detector.columns, texts=_has_schema(detector.model))
+        blocks = _blocks(data, detector.columns, texts=is_table(detector.model))
     tables = _told(detector, blocks, explain=explain)
     first = next(tables)  # its columns are those of all others
     # as private as the rows they are about
     write_tables(_chained(first, tables), out, schema=first.schema, mode=0o600)
-    note(f"warning: {_UNPROTECTED}.")
-    result = {
-        "out": out,
-        "protected": False,
-        "warning": _UNPROTECTED,
-        "threshold": detector.threshold,
-        "guarantee": detector.guarantee.to_json(),
-    }
-    text = f"wrote {out}\nthe detector: {statement(detector.guarantee)}"
-    emit(result, text, as_json=as_json)
+    warned = unprotected(
+        "flags and scores are computed from the rows themselves and are as private as they are",
+        whose="detector",
+    )
+    result = {"out": out, **warned, "threshold": detector.threshold}
+    tell(result, f"wrote {out}", detector.guarantee, as_json=as_json, whose="the detector: ")
 
 
 def _told(
@@ -165,13 +159,12 @@ def _ask(ensemble: "FittedEnsemble", data: Path, out: Path, *, as_json: bool) ->
         "odd": int(sum(found.sum() for found in answers)),
         "queries_left": ensemble.queries_left,
         "anomalies_left": ensemble.anomalies_left,
-        "guarantee": ensemble.guarantee.to_json(),
     }
     more = f"{ensemble.queries_left} queries"
     if left is None:
         more = f"{ensemble.anomalies_left} anomalies"
-    text = f"wrote {answered} answers to {out}; {more} are left\n{statement(ensemble.guarantee)}"
-    emit(result, text, as_json=as_json)
+    text = f"wrote {answered} answers to {out}; {more} are left"
+    tell(result, text, ensemble.guarantee, as_json=as_json)
     if answered < asked:
         raise BudgetError(
             f"the budget was spent after {answered} of {asked} rows. Their answers are in {out}; the "
@@ -187,12 +180,6 @@ def _write(answers: list[Any], out: Path) -> None:
 
     table = pa.table({"odd": pa.array(np.concatenate(answers))})
     write_tables([table], out, schema=table.schema)
-
-
-def _has_schema(model: Any) -> bool:
-    from veilflow.models.table.fitted_table import FittedTableFlow
-
-    return isinstance(model, FittedTableFlow)
 
 
 def _check_width(values: Any, dim: int) -> None:

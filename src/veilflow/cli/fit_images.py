@@ -6,31 +6,16 @@ from typing import Annotated
 
 import typer
 
-from veilflow.cli import fit
-from veilflow.cli.output import AsJson, Force, check_out, guarded
-from veilflow.cli.spending import DataLedger, Dataset, PolicyFile, begin
+from veilflow.cli import options
+from veilflow.cli.inspect import show_price
+from veilflow.cli.output import check_out, guarded, tell
+from veilflow.cli.spending import begin
+from veilflow.cli.values import given, numbers
 
-
-class Reconstruction(StrEnum):
-    """What an autoencoder may be trained on; a test keeps these words those of the library."""
-
-    BCE = "bce"
-    MSE = "mse"
-
-
-class Partition(StrEnum):
-    """What each class may have of its own; a test keeps these words those of the library."""
-
-    FLOWS = "flows"
-    MODELS = "models"
-    NONE = "none"
-
-
-class Invalid(StrEnum):
-    """What to do about images that are not as declared."""
-
-    ERROR = "error"
-    SKIP = "skip"
+# a test keeps these words those of the library
+Reconstruction = StrEnum("Reconstruction", ["BCE", "MSE"])
+Partition = StrEnum("Partition", ["FLOWS", "MODELS", "NONE"])
+Invalid = StrEnum("Invalid", ["ERROR", "SKIP"])
 
 
 @guarded
@@ -39,9 +24,9 @@ def images(
         Path, typer.Argument(help="A folder of image files, or an IDX, NPZ or NPY file.")
     ],
     spec: Annotated[Path, typer.Option(help="TOML file of the declared size and classes.")],
-    epsilon: fit.Epsilon,
+    epsilon: options.Epsilon,
     delta: Annotated[float, typer.Option(help="Well below 1 / number of images.")],
-    out: fit.Out,
+    out: options.Out,
     labels: Annotated[
         Path | None,
         typer.Option(help="IDX or NPY file of labels; of a folder, a CSV with file and label."),
@@ -59,9 +44,9 @@ def images(
     temperature: Annotated[
         float | None, typer.Option(help="The root of the weight of that beside the density.")
     ] = None,
-    steps: fit.Steps = None,
+    steps: options.Steps = None,
     sampling_rate: Annotated[
-        float | None, typer.Option(help="The probability that an image enters a step.")
+        float | None, typer.Option(help="The probability that an image enters a batch.")
     ] = None,
     clip_norms: Annotated[
         str | None,
@@ -70,18 +55,18 @@ def images(
     learning_rates: Annotated[
         str | None, typer.Option(help="Of the optimizer: autoencoder,flow.")
     ] = None,
-    weight_decay: fit.WeightDecay = None,
-    seed: fit.Seed = None,
+    weight_decay: options.WeightDecay = None,
+    seed: options.Seed = None,
     invalid: Annotated[
         Invalid, typer.Option(help="What to do about images that are not as declared.")
     ] = Invalid.ERROR,
-    checkpoint: fit.CheckpointFile = None,
-    dry_run: fit.DryRun = False,
-    policy: PolicyFile = None,
-    data_ledger: DataLedger = None,
-    dataset: Dataset = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    checkpoint: options.CheckpointFile = None,
+    dry_run: options.DryRun = False,
+    policy: options.PolicyFile = None,
+    data_ledger: options.DataLedger = None,
+    dataset: options.Dataset = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fit images of one size with differential privacy (DP-LFlow).
 
@@ -90,49 +75,32 @@ def images(
     check_out(out, force=force, inputs=(data, spec, *((labels,) if labels else ())))
     from veilflow.images import ImageSpec
     from veilflow.models.image.image_flow import ImageFlow
-    from veilflow.privacy.budget import Budget
 
-    budget = Budget(epsilon, delta)
-    allowed = begin(
-        budget,
-        policy=policy,
-        data_ledger=data_ledger,
-        dataset=dataset,
-        conditional=seed is not None,
+    allowed = begin(epsilon, delta, policy, data_ledger, dataset, conditional=seed is not None)
+    settings = given(
+        num_records=num_records,
+        partition=partition,
+        reconstruction=reconstruction,
+        temperature=temperature,
+        steps=steps,
+        sampling_rate=sampling_rate,
+        clip_norms=numbers("--clip-norms", clip_norms),
+        learning_rates=numbers("--learning-rates", learning_rates),
+        weight_decay=weight_decay,
+        seed=seed,
     )
-    settings = {
-        "num_records": num_records,
-        "partition": None if partition is None else partition.value,
-        "reconstruction": None if reconstruction is None else reconstruction.value,
-        "temperature": temperature,
-        "steps": steps,
-        "sampling_rate": sampling_rate,
-        "clip_norms": _numbers("--clip-norms", clip_norms),
-        "learning_rates": _numbers("--learning-rates", learning_rates),
-        "weight_decay": weight_decay,
-        "seed": seed,
-    }
-    model = ImageFlow(spec=ImageSpec.from_file(spec), budget=budget, **fit.given(settings))
+    model = ImageFlow(spec=ImageSpec.from_file(spec), budget=allowed.budget, **settings)
     if dry_run:
-        fit.forecast(model.recipe(), model.ledger(), delta, as_json=as_json)
+        show_price(model.ledger(), delta=delta, as_json=as_json, recipe=model.recipe())
         return
     with allowed.reserved(model.ledger, data=data, checkpoint=checkpoint) as spent:
         fitted = model.fit(
             data,
             labels,
             progress=True,
-            invalid=invalid.value,
+            invalid=str(invalid),
             checkpoint=checkpoint,
             save_as=out,
         )
         spent(fitted.ledger)
-    fit.report(out, fitted.guarantee, as_json=as_json)
-
-
-def _numbers(flag: str, text: str | None) -> tuple[float, ...] | None:
-    try:
-        return None if text is None else tuple(float(cell) for cell in text.split(","))
-    except ValueError:
-        raise ValueError(
-            f"{flag} must be numbers with commas between them, got {text!r}."
-        ) from None
+    tell({"out": out}, f"wrote {out}", fitted.guarantee, as_json=as_json)

@@ -1,15 +1,18 @@
 """`veilflow inspect`: what is in a model file, and whether its claim adds up."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from veilflow.cli import options
 from veilflow.cli.account import Accountant, AccountantFlag
-from veilflow.cli.output import AsJson, claim, emit, guarded, safe, statement
+from veilflow.cli.output import claim, emit, guarded, safe, statement
 
 if TYPE_CHECKING:
     from veilflow.models.artifact import Artifact
+    from veilflow.models.image.recipe import ImageRecipe
+    from veilflow.models.planner import Recipe
+    from veilflow.models.table.recipe import TableRecipe
     from veilflow.privacy.events import Event
     from veilflow.privacy.guarantees import Guarantee
     from veilflow.privacy.ledger import Ledger
@@ -20,13 +23,13 @@ _ROUNDING = 1.001
 
 @guarded
 def inspect(
-    model: Annotated[Path, typer.Argument(help="A model file, such as m.veil.")],
+    model: options.Model,
     recompute: Annotated[
         bool,
         typer.Option("--recompute", help="Add the ledger up again and compare with the claim."),
     ] = False,
     accountant: AccountantFlag = Accountant.PLD,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show a model file: class, guarantee with its assumptions, ledger, schema. Runs no model.
 
@@ -49,10 +52,7 @@ def inspect(
         comparable = again.accountant == found.guarantee.accountant
         holds = again.epsilon <= found.guarantee.epsilon * _ROUNDING
         result["recomputed"] = {**again.to_json(), "holds": holds if comparable else None}
-    if as_json:
-        emit(result, "", as_json=True)
-    else:
-        _show(found, result, again)
+    emit(result, *(() if as_json else _shown(found, result, again)), as_json=as_json)
     if again is not None and result["recomputed"]["holds"] is False:
         from veilflow._core.errors import PrivacyError
 
@@ -104,36 +104,37 @@ def ledger_table(records: list[dict[str, Any]]) -> Any:
     return table
 
 
-def show_price(ledger: "Ledger", *, delta: float, as_json: bool) -> None:
-    """Print what a fit would cost, and on what that rests."""
-    from rich.console import Console
-
+def show_price(
+    ledger: "Ledger",
+    *,
+    delta: float,
+    as_json: bool,
+    recipe: "Recipe | TableRecipe | ImageRecipe | None" = None,
+) -> None:
+    """Print what a fit would cost, on what that rests, and by its recipe what it would do."""
     guarantee, entries = ledger.guarantee(delta=delta), describe_ledger(ledger, delta=delta)
-    if as_json:
-        emit({"guarantee": guarantee.to_json(), "ledger": entries}, "", as_json=True)
-        return
-    console = Console(soft_wrap=True, markup=False, highlight=False)
-    console.print("nothing was spent. A fit would be")
-    console.print(statement(guarantee))
-    console.print(ledger_table(entries))
+    result = {"guarantee": guarantee.to_json(), "ledger": entries}
+    lines: list[str] = []
+    if recipe is not None:
+        planned = recipe.to_json()
+        result = {"recipe": planned, **result}
+        # the noise of each release is in the ledger
+        shown = {name: value for name, value in planned.items() if not name.endswith("noise")}
+        lines = [f"  {name.replace('_', ' ')}: {value}" for name, value in shown.items()]
+    opening = f"nothing was spent. A fit would be\n{statement(guarantee)}"
+    emit(result, opening, ledger_table(entries), *lines, as_json=as_json)
 
 
-def _show(found: "Artifact", result: dict[str, Any], again: "Guarantee | None") -> None:
-    from rich.console import Console
-
-    console = Console(soft_wrap=True, markup=False, highlight=False)
-    console.print(f"model {safe(found.model)}, {result['num_parameters']} parameters")
-    console.print(statement(found.guarantee))
+def _shown(found: "Artifact", result: dict[str, Any], again: "Guarantee | None") -> list[Any]:
+    """A model file for people: texts, and the ledger as a table."""
+    lines = [f"model {safe(found.model)}, {result['num_parameters']} parameters"]
+    lines.append(statement(found.guarantee))
     if again is not None:
         holds = result["recomputed"]["holds"]
         verdict = {True: "the claim holds", False: "THE CLAIM IS TOO LOW", None: "for comparison"}
-        console.print(f"recomputed: {claim(again)} ({verdict[holds]})")
-    console.print()
-    console.print(ledger_table(result["ledger"]))
-    console.print()
-    console.print("schema")
-    for name, value in _facts(found.schema):
-        console.print(f"  {safe(name)}: {safe(value)}")
+        lines.append(f"recomputed: {claim(again)} ({verdict[holds]})")
+    facts = [f"  {safe(name)}: {safe(value)}" for name, value in _facts(found.schema)]
+    return [*lines, "", ledger_table(result["ledger"]), "", "schema", *facts]
 
 
 def _facts(schema: dict[str, Any]) -> list[tuple[str, str]]:

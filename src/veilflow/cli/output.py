@@ -14,7 +14,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from veilflow.privacy.guarantees import Guarantee
 
 P = ParamSpec("P")
-
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
@@ -53,7 +48,9 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             code, message = 1, _file_problem(error)
         except MemoryError:
             code, message = 1, "not enough memory. Use fewer rows, or a smaller batch_size."
-        _say(f"error: {message}", style="bold red")
+        from veilflow.cli.hints import in_flags
+
+        _say(f"error: {in_flags(message, command)}", style="bold red")
         raise typer.Exit(code)
 
     return run
@@ -64,9 +61,35 @@ def note(message: str) -> None:
     _say(message, style="yellow")
 
 
-def emit(result: Mapping[str, Any], text: str, *, as_json: bool) -> None:
-    """Print a command's result: one JSON object, or text for people."""
-    typer.echo(json.dumps(plain(result), allow_nan=False) if as_json else text)
+def emit(result: Mapping[str, Any], *parts: Any, as_json: bool) -> None:
+    """Print a command's result: one JSON object, or texts and tables for people."""
+    for part in [json.dumps(plain(result), allow_nan=False)] if as_json else parts:
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
+            from rich.console import Console
+
+            Console(soft_wrap=True, markup=False, highlight=False).print(part)
+
+
+def tell(
+    result: Mapping[str, Any],
+    text: str,
+    guarantee: "Guarantee",
+    *,
+    as_json: bool,
+    whose: str = "",
+) -> None:
+    """Print a result and, last, the guarantee that it comes with."""
+    promised = {**result, "guarantee": guarantee.to_json()}
+    emit(promised, text, whose + statement(guarantee), as_json=as_json)
+
+
+def unprotected(what: str, *, whose: str = "model") -> dict[str, Any]:
+    """Say that a guarantee does not cover what is computed from rows; the same for JSON."""
+    warning = f"{what}: the {whose}'s guarantee does not cover them"
+    note(f"warning: {warning}.")
+    return {"protected": False, "warning": warning}
 
 
 def plain(value: Any) -> Any:

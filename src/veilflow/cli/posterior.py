@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veilflow.cli import fit as fits
+from veilflow.cli import options
 from veilflow.cli.bounds import Bounds, read_bounded
 from veilflow.cli.inspect import show_price
 from veilflow.cli.labeled import feature_names
-from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, note, safe, statement
-from veilflow.cli.spending import DataLedger, Dataset, PolicyFile, begin
+from veilflow.cli.output import check_out, emit, guarded, note, safe, statement, tell
+from veilflow.cli.spending import begin
+from veilflow.cli.values import names as names_of
 
 if TYPE_CHECKING:
     from veilflow.models.posterior.fitted_posterior import FittedPosterior
@@ -32,12 +33,8 @@ _FEW = (
 )
 
 
-class Kind(StrEnum):
-    """Regressions there are; a test keeps these words those of the library."""
-
-    LINEAR = "linear"
-    LOGISTIC = "logistic"
-    POISSON = "poisson"
+# a test keeps these words those of the library
+Kind = StrEnum("Kind", ["LINEAR", "LOGISTIC", "POISSON"])
 
 
 @app.callback()
@@ -48,14 +45,14 @@ def _group() -> None:
 @app.command("fit")
 @guarded
 def fit(
-    data: fits.Data,
+    data: options.Data,
     model: Annotated[
         Kind, typer.Option(help="linear; logistic: a target of 0 and 1; poisson: of counts.")
     ],
     target: Annotated[str, typer.Option(help="The column that is explained.")],
-    epsilon: fits.Epsilon,
-    delta: fits.Delta,
-    out: fits.Out,
+    epsilon: options.Epsilon,
+    delta: options.Delta,
+    out: options.Out,
     columns: Annotated[
         str | None,
         typer.Option(help="Columns that explain: names, with commas. All others by default."),
@@ -63,12 +60,12 @@ def fit(
     schema: Annotated[
         Path | None, typer.Option(help="TOML file of declared columns, as fit table takes it.")
     ] = None,
-    bounds: fits.BoundsFile = None,
+    bounds: options.BoundsFile = None,
     low: Annotated[
         str | None,
         typer.Option(help="Public lower bounds: one number, or one per column, the target last."),
     ] = None,
-    high: fits.High = None,
+    high: options.High = None,
     prior_scale: Annotated[
         float,
         typer.Option(
@@ -76,15 +73,15 @@ def fit(
             "an end: in half widths of the target's bounds, log odds or log means."
         ),
     ] = 2.0,
-    num_records: fits.NumRecords = None,
-    seed: fits.Seed = None,
-    hardened: fits.Hardened = False,
-    dry_run: fits.DryRun = False,
-    policy: PolicyFile = None,
-    data_ledger: DataLedger = None,
-    dataset: Dataset = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    num_records: options.NumRecords = None,
+    seed: options.Seed = None,
+    hardened: options.Hardened = False,
+    dry_run: options.DryRun = False,
+    policy: options.PolicyFile = None,
+    data_ledger: options.DataLedger = None,
+    dataset: options.Dataset = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Learn which slopes a regression has, and how sure that is. Models of your own: in Python.
 
@@ -96,20 +93,12 @@ def fit(
 
     from veilflow.models.posterior.flow_posterior import FlowPosterior
     from veilflow.models.posterior.regressions import Regression
-    from veilflow.privacy.budget import Budget
 
-    budget = Budget(epsilon, delta)
-    allowed = begin(
-        budget,
-        policy=policy,
-        data_ledger=data_ledger,
-        dataset=dataset,
-        conditional=seed is not None,
-    )
+    allowed = begin(epsilon, delta, policy, data_ledger, dataset, conditional=seed is not None)
     names = _names(data, target, columns)
     rows, box = _read(data, names, schema=schema, low=low, high=high, file=bounds)
     regression = Regression(
-        kind=model.value,
+        kind=str(model),
         columns=tuple(names[:-1]),
         target=target,
         bounds=(tuple(box[0]), tuple(box[1])),
@@ -121,7 +110,7 @@ def fit(
         parameters=regression.parameters,
         start=regression.start,
         scale=regression.scale,
-        budget=budget,
+        budget=allowed.budget,
         num_records=num_records,
         hardened=hardened,
         seed=seed,
@@ -148,7 +137,7 @@ def fit(
 def summary(
     model: Model,
     level: Annotated[float, typer.Option(help="The mass within each interval.")] = 0.95,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Means, deviations and intervals of the parameters. Costs no privacy."""
     fitted = _posterior(model)
@@ -167,8 +156,8 @@ def sample(
         int, typer.Option("--num-draws", "-n", help="How many draws of the parameters.")
     ] = 1000,
     seed: Annotated[int | None, typer.Option(help="For the same draws again.")] = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write draws of the parameters. Costs no privacy, however many are drawn."""
     check_out(out, force=force, inputs=(model,))
@@ -178,16 +167,15 @@ def sample(
     fitted = _posterior(model)
     draws = fitted.sample(num_draws, seed=seed)
     write_rows(Rows(draws.astype("float64"), fitted.parameters), out)
-    result = {"out": out, "num_draws": num_draws, "guarantee": fitted.guarantee.to_json()}
-    text = f"wrote {num_draws} draws to {out}\n{statement(fitted.guarantee)}"
-    emit(result, text, as_json=as_json)
+    result, text = {"out": out, "num_draws": num_draws}, f"wrote {num_draws} draws to {out}"
+    tell(result, text, fitted.guarantee, as_json=as_json)
 
 
 def _names(data: Path, target: str, columns: str | None) -> list[str]:
     """The columns that explain, and the target."""
     if columns is None:
         return [*feature_names(data, target, flag="--target"), target]
-    chosen = [name.strip() for name in columns.split(",")]
+    chosen = names_of(columns)
     if target in chosen:
         raise ValueError(f"--columns lists {target!r}, which is the target. Leave it out.")
     return [*chosen, target]

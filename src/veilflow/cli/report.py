@@ -6,15 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from veilflow.cli.output import AsJson, Force, emit, guarded, note, statement
-from veilflow.cli.spending import PolicyFile, in_force
+from veilflow.cli import options
+from veilflow.cli.output import emit, guarded, note, tell
+from veilflow.cli.spending import in_force
+from veilflow.cli.values import left_out
 
 _LARGEST_AUDIT = 16 * 2**20
 
 
 @guarded
 def report(
-    model: Annotated[Path, typer.Argument(help="A model file, such as m.veil.")],
+    model: options.Model,
     out: Annotated[Path, typer.Option(help="The folder to write into; made if need be.")],
     data: Annotated[
         Path | None,
@@ -40,9 +42,9 @@ def report(
         bool,
         typer.Option("--publish", help="Refuse unless all in the folder may be published."),
     ] = False,
-    policy: PolicyFile = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    policy: options.PolicyFile = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the release card of a model, which may be published; it reads no data.
 
@@ -56,9 +58,8 @@ def report(
         )
     only = {"--test": test, "--label": label, "--labels": labels, "--audit": audit}
     only["--show-images"] = show_images
-    if data is None and any(only.values()):
-        flag = next(name for name, value in only.items() if value)
-        raise ValueError(f"{flag} is for the curator's report: give --data, too.")
+    if data is None:
+        left_out(only, "is for the curator's report: give --data, too.")
     from veilflow.models import artifact, registry
     from veilflow.reports.write import CARD_FILES, CURATOR_FILE
 
@@ -71,9 +72,7 @@ def report(
         _card(found, out, publish=publish, as_json=as_json)
         return
     fitted = registry.from_artifact(found)
-    if (
-        allowed is not None
-    ):  # of an ensemble, which is kept, what counts is the promise of its answers
+    if allowed is not None:  # of an ensemble, which is kept, the promise of its answers counts
         allowed.check_guarantee(fitted.guarantee)
     settings = {"label": label, "labels": labels, "show_images": show_images}
     settings["audit"] = [_read_audit(path) for path in audit or []]
@@ -91,10 +90,9 @@ def _card(found: Any, out: Path, *, publish: bool, as_json: bool) -> None:
     if publish and not card.attacker.belief:
         raise PrivacyError("the data was used without privacy: there is nothing to publish.")
     paths = write_card(card, out)
-    result = {"document": "release card", "internal": False, "guarantee": card.guarantee.to_json()}
-    result["files"] = list(paths.values())
+    result = {"document": "release card", "internal": False, "files": list(paths.values())}
     lines = "\n".join(f"wrote {path}" for path in paths.values())
-    emit(result, f"{lines}\n{statement(card.guarantee)}", as_json=as_json)
+    tell(result, lines, card.guarantee, as_json=as_json)
 
 
 def _curator(

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from veilflow.cli.output import AsJson, emit, guarded, note
+from veilflow.cli import options
+from veilflow.cli.output import emit, guarded, note
 
 _PACKAGE = "reproductions"
 
@@ -52,7 +53,7 @@ def reproduce(
         bool, typer.Option("--any-code", help="Take finished runs of other versions of the code.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for runs, records and figures.")] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Run a paper's experiments under a sound guarantee; the paper's numbers beside ours.
 
@@ -60,27 +61,27 @@ def reproduce(
     are kept and not done again, so an interrupted command goes on where it was.
     """
     package = _package()
-    module = package.get(system)
+    found = package.get(system)
     files = import_module(f"{_PACKAGE}.records")
     folder = out or files.FOLDER / system
-    own = _own_options(system, module, small=small, fid=fid)
     if check or page:
         failures, records = [], files.read(folder / "results.json")
         if not records:
             raise FileNotFoundError(f"no results yet: run veilflow reproduce {system} first.")
         if page:
-            module.write_page(folder)
+            found.write_page(folder)
         shown = [record for record in records if record.misses] if check else records
     else:
-        outcome = module.reproduce(
-            splits=module.SPLITS if splits is None else splits,
+        outcome = found.reproduce(
+            splits=splits,
             table=table or (),
             figure=figures,
             only=only or (),
             out=out,
             any_code=any_code,
+            small=small,
+            fid=fid,
             say=note,
-            **own,
         )
         failures, records, shown = outcome.failures, outcome.records, outcome.made
     missing = [record for record in records if record.misses]
@@ -96,15 +97,6 @@ def reproduce(
         _show(files, system, shown, check=check, paper_accounting=paper_accounting)
     if failures or (check and missing):
         raise typer.Exit(1)
-
-
-def _own_options(system: str, module: Any, **flags: bool) -> dict[str, bool]:
-    """Those flags that are up; not every system has them."""
-    chosen = {name: True for name, up in flags.items() if up}
-    for name in chosen:
-        if name not in getattr(module, "OPTIONS", ()):
-            raise ValueError(f"{system} has no --{name}. Leave it out.")
-    return chosen
 
 
 def _show(

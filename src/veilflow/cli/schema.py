@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, note, safe
+from veilflow.cli import options
+from veilflow.cli.output import check_out, emit, guarded, note, safe
 
 _WARNING = (
     "the draft holds values that were read from the data and are NOT PUBLIC: keep it as private as "
@@ -15,15 +16,15 @@ _WARNING = (
 
 @guarded
 def schema(
-    data: Annotated[Path, typer.Argument(help="The table: .csv, .tsv, .parquet, .arrow.")],
+    data: options.Table,
     out: Annotated[Path, typer.Option(help="The schema to write, such as schema.toml.")],
     label: Annotated[str | None, typer.Option(help="The column to be predicted, if any.")] = None,
     max_categories: Annotated[
         int,
         typer.Option(help="Text with more distinct values than this becomes an open column."),
     ] = 100,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Draft a schema from a table. The draft is private until a person has confirmed every column.
 
@@ -46,14 +47,10 @@ def schema(
         "warning": _WARNING,
     }
     note(f"warning: {_WARNING}.")
-    if as_json:
-        emit(result, "", as_json=True)
-    else:
-        _show(columns, out)
+    emit(result, _table(columns), f"wrote {out}", as_json=as_json)
 
 
-def _show(columns: list[dict[str, Any]], out: Path) -> None:
-    from rich.console import Console
+def _table(columns: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
@@ -61,6 +58,4 @@ def _show(columns: list[dict[str, Any]], out: Path) -> None:
         table.add_column(head)
     for column in columns:
         table.add_row(safe(column["name"]), column["kind"], ", ".join(column["unconfirmed"]))
-    console = Console(soft_wrap=True, markup=False, highlight=False)
-    console.print(table)
-    console.print(f"wrote {out}")
+    return table

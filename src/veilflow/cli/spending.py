@@ -9,27 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veilflow.cli.output import AsJson, claim, emit, guarded, note, safe, statement
+from veilflow.cli import options
+from veilflow.cli.output import claim, emit, guarded, note, safe, statement
 
 if TYPE_CHECKING:
     from veilflow.privacy.budget import Budget
     from veilflow.privacy.dataset_ledger import DatasetLedger
     from veilflow.privacy.ledger import Ledger
     from veilflow.privacy.policy import Policy
-
-PolicyFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--policy", help="TOML file of what is allowed; else VEILFLOW_POLICY, or policy.toml here."
-    ),
-]
-DataLedger = Annotated[
-    Path | None,
-    typer.Option("--data-ledger", help="File that adds up what all models of a data set cost."),
-]
-Dataset = Annotated[
-    str | None, typer.Option("--dataset", help="Your name for the data set, in --data-ledger.")
-]
 
 _MARK = ".reservation"
 _LONGEST_NAME = 100
@@ -104,20 +91,23 @@ def _read(mark: Path | None) -> str | None:
 
 
 def begin(
-    budget: "Budget",
-    *,
+    epsilon: float,
+    delta: float,
     policy: Path | None,
     data_ledger: Path | None,
     dataset: str | None,
+    *,
     conditional: bool = False,
 ) -> Spending:
-    """The policy's answer to a budget; called before data is opened.
+    """A budget and the policy's answer to it; called before data is opened.
 
     Raises:
         PolicyError: It is not allowed.
     """
+    from veilflow.privacy.budget import Budget
     from veilflow.privacy.dataset_ledger import DatasetLedger
 
+    budget = Budget(epsilon, delta)
     if (data_ledger is None) != (dataset is None):
         raise ValueError(
             "give --data-ledger and --dataset together: a file, and your own name for the data set."
@@ -169,8 +159,8 @@ def spending(
         typer.Option("--settle", help="Count a fit whose line was torn as all of its budget."),
     ] = False,
     epsilon: Annotated[float | None, typer.Option(help="With --settle: its epsilon.")] = None,
-    policy: PolicyFile = None,
-    as_json: AsJson = False,
+    policy: options.PolicyFile = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """What all models of each data set cost together."""
     from veilflow.privacy.budget import Budget

@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from veilflow.cli import use_images
-from veilflow.cli.output import AsJson, Force, check_out, emit, guarded, note, statement
-
-Model = Annotated[Path, typer.Argument(help="A model file, such as m.veil.")]
+from veilflow.cli import options, use_images
+from veilflow.cli.output import check_out, emit, guarded, note, tell, unprotected
+from veilflow.cli.values import left_out
 
 Seed = Annotated[int | None, typer.Option(help="For the same rows again.")]
 Given = Annotated[
@@ -19,15 +18,12 @@ Given = Annotated[
 ]
 Label = Annotated[str | None, typer.Option(help="Of images: the class.")]
 
-_UNPROTECTED = (
-    "the scores are computed from the rows themselves and are as private as they are: the model's "
-    "guarantee does not cover them"
-)
+_OF_IMAGES = "is for models of images. Leave it out."
 
 
 @guarded
 def sample(
-    model: Model,
+    model: options.Model,
     out: Annotated[
         Path,
         typer.Option(
@@ -52,8 +48,8 @@ def sample(
         typer.Option(help="Of images: smooth, then sharpen by this factor; 5 for digits."),
     ] = None,
     seed: Seed = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Draw synthetic rows or images from a model. Costs no privacy, however many are drawn."""
     from veilflow.engine.progress import counting_bar
@@ -62,7 +58,7 @@ def sample(
 
     fitted = registry.load(model)
     if use_images.is_image(fitted):
-        _only("tables", "--given", given)
+        left_out({"--given": given}, "is for models of tables. Leave it out.")
         drawn = {"label": label, "sharpen": sharpen, "seed": seed}
         use_images.sample(fitted, out, num_rows, model=model, force=force, as_json=as_json, **drawn)
         return
@@ -70,21 +66,19 @@ def sample(
         raise ValueError(
             f"{model} has no rows to draw. Draws of a posterior are made by posterior sample."
         )
-    _only("images", "--label", label)
-    _only("images", "--sharpen", sharpen)
+    left_out({"--label": label, "--sharpen": sharpen}, _OF_IMAGES)
     check_out(out, force=force, inputs=(model,))
     file_format(out)  # refuse a suffix before the work, not after
     settings = {"given": _cells(fitted, given)} if given else {}
     with counting_bar("sampling", num_rows) as monitor:
         fitted.sample_to(out, num_rows, seed=seed, monitor=monitor, **settings)
-    guarantee = fitted.guarantee
-    result = {"out": out, "num_rows": num_rows, "guarantee": guarantee.to_json()}
-    emit(result, f"wrote {num_rows} rows to {out}\n{statement(guarantee)}", as_json=as_json)
+    result, text = {"out": out, "num_rows": num_rows}, f"wrote {num_rows} rows to {out}"
+    tell(result, text, fitted.guarantee, as_json=as_json)
 
 
 @guarded
 def score(
-    model: Model,
+    model: options.Model,
     data: Annotated[
         Path, typer.Argument(help="Rows to score, with the model's columns; or images.")
     ],
@@ -96,8 +90,8 @@ def score(
     reveal: Annotated[
         bool, typer.Option("--reveal", help="Also print the mean. It is not private.")
     ] = False,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the log density of every row of a file. Scores of private rows are private too.
 
@@ -113,33 +107,37 @@ def score(
     file_format(out)
     fitted = registry.load(model)
     if use_images.is_image(fitted):
-        use_images.score(fitted, data, out, label=label, reveal=reveal, as_json=as_json)
-        return
-    _only("images", "--label", label)
-    if _is_table(fitted):
-        scores = fitted.log_prob(data, extra="ignore")
+        rows, name, words = "images", "ood_score", "score"
+        scores = fitted.ood_score(use_images.readable(data, fitted.spec), label=label)
     else:
-        scores = fitted.log_prob(read_rows(data, columns=fitted.columns))
+        left_out({"--label": label}, _OF_IMAGES)
+        rows, name, words = "rows", "log_prob", "log density"
+        if is_table(fitted):
+            scores = fitted.log_prob(data, extra="ignore")
+        else:
+            scores = fitted.log_prob(read_rows(data, columns=fitted.columns))
     # as private as the rows they are about
-    write_rows(Rows(scores.reshape(-1, 1), ("log_prob",)), out, mode=0o600)
-    result: dict[str, Any] = {"out": out, "protected": False, "warning": _UNPROTECTED}
+    write_rows(Rows(scores.reshape(-1, 1), (name,)), out, mode=0o600)
+    warned = unprotected(
+        f"the scores are computed from the {rows} themselves and are as private as they are"
+    )
+    result: dict[str, Any] = {"out": out, **warned}
     text = f"wrote {out}"
     if reveal:
         mean = float(scores.mean()) if len(scores) else float("nan")
-        result["mean_log_prob"] = mean
-        text += f"\nmean log density {mean:.6g} (not private)"
-    note(f"warning: {_UNPROTECTED}.")
+        result[f"mean_{name}"] = mean
+        text += f"\nmean {words} {mean:.6g} (not private)"
     emit(result, text, as_json=as_json)
 
 
 @guarded
 def impute(
-    model: Model,
+    model: options.Model,
     data: Annotated[Path, typer.Argument(help="A table with gaps, with the model's columns.")],
-    out: Annotated[Path, typer.Option(help="The file to write: .csv, .parquet, .arrow.")],
+    out: options.TableOut,
     seed: Seed = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fill the gaps of a table by draws from a table model, given what is there.
 
@@ -151,16 +149,13 @@ def impute(
 
     file_format(out)
     fitted = registry.load(model)
-    if not _is_table(fitted):
+    if not is_table(fitted):
         raise ValueError(f"{model} is no model of a table: it knows no gaps. Fit one by fit table.")
     filled = fitted.impute(data, seed=seed, like="pyarrow", extra="ignore")
     _note_left_out(data, fitted.columns)
     write_tables([filled], out, schema=filled.schema, mode=0o600)
-    warning = (
-        "the filled rows are as private as the rows: the model's guarantee does not cover them"
-    )
-    note(f"warning: {warning}.")
-    emit({"out": out, "protected": False, "warning": warning}, f"wrote {out}", as_json=as_json)
+    warned = unprotected("the filled rows are as private as the rows")
+    emit({"out": out, **warned}, f"wrote {out}", as_json=as_json)
 
 
 def _note_left_out(data: Path, columns: tuple[str, ...]) -> None:
@@ -172,20 +167,16 @@ def _note_left_out(data: Path, columns: tuple[str, ...]) -> None:
         note(f"left out, as the model does not have them: {', '.join(unknown)}.")
 
 
-def _is_table(fitted: Any) -> bool:
+def is_table(fitted: Any) -> bool:
+    """Whether a model is one of a table of mixed columns."""
     from veilflow.models.table.fitted_table import FittedTableFlow
 
     return isinstance(fitted, FittedTableFlow)
 
 
-def _only(kind: str, flag: str, value: Any) -> None:
-    if value not in (None, []):
-        raise ValueError(f"{flag} is for models of {kind}. Leave it out.")
-
-
 def _cells(fitted: Any, given: list[str]) -> dict[str, str | None]:
     """What `--given` says, by column."""
-    if not _is_table(fitted):
+    if not is_table(fitted):
         raise ValueError("--given is for models of tables. Leave it out.")
     found: dict[str, str | None] = {}
     for text in given:

@@ -1,18 +1,13 @@
-"""`veilflow sample` and `veilflow score` for models of images."""
+"""What `veilflow sample` and `veilflow score` do for models of images."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from veilflow.cli.output import check_folder, check_out, emit, note, statement
+from veilflow.cli.output import check_folder, check_out, tell
 
 if TYPE_CHECKING:
     from veilflow.images import ImageSpec
     from veilflow.models.image.fitted_image import FittedImageFlow
-
-_UNPROTECTED = (
-    "the scores are computed from the images themselves and are as private as they are: the model's "
-    "guarantee does not cover them"
-)
 
 
 def is_image(fitted: Any) -> bool:
@@ -40,33 +35,8 @@ def sample(
     else:
         check_out(out, force=force, inputs=(model,))
     write_images(fitted.sample(num_images, **settings), out)
-    guarantee = fitted.guarantee
-    result = {"out": out, "num_images": num_images, "guarantee": guarantee.to_json()}
-    emit(result, f"wrote {num_images} images to {out}\n{statement(guarantee)}", as_json=as_json)
-
-
-def score(
-    fitted: "FittedImageFlow",
-    data: Path,
-    out: Path,
-    *,
-    label: str | None,
-    reveal: bool,
-    as_json: bool,
-) -> None:
-    """Write how unlike a class each image is."""
-    from veilflow.tabular.io import Rows, write_rows
-
-    scores = fitted.ood_score(readable(data, fitted.spec), label=label)
-    write_rows(Rows(scores.reshape(-1, 1), ("ood_score",)), out, mode=0o600)
-    result: dict[str, Any] = {"out": out, "protected": False, "warning": _UNPROTECTED}
-    text = f"wrote {out}"
-    if reveal:
-        mean = float(scores.mean()) if len(scores) else float("nan")
-        result["mean_ood_score"] = mean
-        text += f"\nmean score {mean:.6g} (not private)"
-    note(f"warning: {_UNPROTECTED}.")
-    emit(result, text, as_json=as_json)
+    result, text = {"out": out, "num_images": num_images}, f"wrote {num_images} images to {out}"
+    tell(result, text, fitted.guarantee, as_json=as_json)
 
 
 def readable(data: Path, spec: "ImageSpec") -> Any:

@@ -90,9 +90,11 @@ class Regression:
     @property
     def start(self) -> Float[np.ndarray, " parameters"]:
         """The middle of the prior."""
-        level = {"linear": self.middle[-1], "logistic": 0.0, "poisson": math.log(self.middle[-1])}
+        level = 0.0
+        if self.kind != "logistic":
+            level = self.middle[-1] if self.kind == "linear" else math.log(self.middle[-1])
         last = [math.log(self.half[-1] / 2)] if self.kind == "linear" else []
-        return np.array([level[self.kind], *np.zeros(len(self.columns)), *last])
+        return np.array([level, *np.zeros(len(self.columns)), *last])
 
     @property
     def scale(self) -> Float[np.ndarray, " parameters"]:

@@ -18,11 +18,11 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from veilflow._core.keys import Secret
+from veilflow.models.posterior.lengths import read_counts
 from veilflow.models.posterior.statistics import (
     BINS,
     SENSITIVITY,
     LogLikelihood,
-    bin_tops,
     clipped_statistics,
     length_counts,
     num_statistics,
@@ -37,16 +37,14 @@ LogPrior = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 EARLY, LATE = 8, 3
 _COUNTS_SHARE, _LATE_SHARE = 0.08, 0.62
 """Parts of the budget, in squared signal over noise: lengths, and the late rounds."""
-_CERTAIN = 4.5
-"""Deviations of the noise above which a bin is taken to hold somebody: there are thousands of bins."""
-_QUANTILE = 0.98
-"""Of the lengths: the bound lies above so many of them."""
 _FLOOR = 1.5
 """No curvature is below this many deviations of the largest eigenvalue of its noise."""
 _KNOWN = 2.0
 """In the end a direction counts as known if its curvature is so many times that eigenvalue."""
 _VAGUE = 3.0
 """Deviation in directions that are not, over the declared scale."""
+_FINEST = 1e-8
+"""Coordinates over the declared scale: parameters in single precision are not told apart below."""
 _DRAWS = 8
 """Draws of the guide at which records are asked in late rounds, half of them mirrored."""
 
@@ -87,7 +85,8 @@ class Surrogate:
         num_records: About how many records there are, from the counts of lengths.
         length: What records' gradients were cut to, over the posterior's own deviations.
         unknown: In how many directions curvatures were not told from noise. There the quadratic is as
-            wide as three times the declared scale.
+            wide as three times the declared scale, around the start.
+        few: Whether records are few for the noise, so that what they were cut to is not sure.
     """
 
     mean: Float[np.ndarray, " dim"]
@@ -97,6 +96,7 @@ class Surrogate:
     num_records: float
     length: float
     unknown: int = 0
+    few: bool = False
 
     def aware(self) -> "Surrogate":
         """The log-likelihood of what was released, in which the noise is one more error.
@@ -147,21 +147,29 @@ def private_rounds(
     events, mean = [], np.asarray(start, np.float64)
     factor = following = np.diag(np.asarray(scale, np.float64))
     bounds, number, posterior = (1.0, 1.0), 1.0, following
+    sure, few, seen = False, True, []
     for round_ in range(EARLY):
-        factor, here = following, mean[None]
-        counts = ask.lengths(here, factor, noises.counts)
-        bounds, number = _read_counts(counts.value, noises.counts)
+        here = mean[None]
+        counts = ask.lengths(here, following, noises.counts)
+        seen.append(counts.value)
+        lengths = read_counts(np.mean(seen, axis=0), noises.counts / len(seen) ** 0.5)
+        if lengths.told:
+            sure, few, seen = True, lengths.few, []
+            factor, bounds, number = following, lengths.bounds, lengths.num_records
         found = ask.statistics(here, factor, bounds, noises.early)
         events += [counts.event, found.event]
+        if monitor is not None:
+            monitor(round_ + 1)
+        if not lengths.told:
+            continue  # all stays, so the next counts are of the same lengths: together they tell more
         gradient, curvature = unpacked(found.value, len(mean), bounds)
         own = _prior_parts(log_prior, here, factor)
         precision = _floored(curvature, own[1], _largest_noise(noises.early, bounds, len(mean)))
         values, vectors = np.linalg.eigh(precision + own[1])
         step = factor @ (vectors @ (vectors.T @ (gradient + own[0]) / values))
         mean = mean + step / max(1.0, np.abs(step / scale).max())
-        posterior = following = factor @ (vectors / np.sqrt(values))
-        if monitor is not None:
-            monitor(round_ + 1)
+        posterior = factor @ (vectors / np.sqrt(values))
+        following = posterior if _within_reason(posterior, scale) else factor
 
     # in the coordinates of the last counts of lengths, whose bounds hold there
     gradients, curvatures, places = [], [], []
@@ -183,7 +191,7 @@ def private_rounds(
         posterior = factor @ (vectors / np.sqrt(values))
         steps = [vectors @ (vectors.T @ (g + own[0]) / values) for g in gradients]
         targets = [at + factor @ step for at, step in zip(places, steps, strict=True)]
-        mean = np.mean(targets, axis=0)
+        mean = np.mean(targets, axis=0) if sure else mean
         if monitor is not None:
             monitor(EARLY + round_ + 1)
 
@@ -194,12 +202,16 @@ def private_rounds(
     # A curvature no larger than what noise brings would pass for knowledge: there nothing was learned.
     largest = _largest_noise(noises.late, bounds, len(mean)) / len(places) ** 0.5
     values, vectors = np.linalg.eigh(np.mean(curvatures, axis=0))
-    known = vectors[:, values > _KNOWN * largest]
+    known = vectors[:, sure & (values > _KNOWN * largest)]
     told = known @ known.T
     vague = factor.T @ np.diag((_VAGUE * scale) ** -2.0) @ factor
     others = np.eye(len(mean)) - told
     precision = told @ precision @ told + others @ vague @ others
     gradient = told @ gradient
+    unknown = len(mean) - known.shape[1]
+    if unknown:
+        # around the start, for the place that was found there is noise, too
+        gradient = gradient + others @ vague @ others @ inverse @ (start - mean)
     surrogate = Surrogate(
         mean=mean,
         gradient=inverse.T @ gradient,
@@ -207,7 +219,8 @@ def private_rounds(
         noise=spread**2 * inverse.T @ told @ inverse,
         num_records=number,
         length=bounds[0] / np.linalg.eigvalsh(precision + own[1]).mean() ** 0.5,
-        unknown=len(mean) - known.shape[1],
+        unknown=unknown,
+        few=few,
     )
     event = Together(tuple(events)) if noises.late else NonPrivate()
     return Released(surrogate, event)
@@ -255,19 +268,6 @@ class _Ask:
         return found.map(lambda x: np.asarray(x, np.float64))
 
 
-def _read_counts(counts: np.ndarray, noise: float) -> tuple[tuple[float, float], float]:
-    """The bounds that noisy counts of lengths suggest, and about how many records there are."""
-    level = _CERTAIN * noise * SENSITIVITY  # below, a bin may as well be empty
-    kept = np.where(counts > max(level, 0.5), counts, 0.0)
-    tops, bounds = bin_tops(), []
-    for row, noisy in zip(kept, counts, strict=True):
-        # records that say nothing, in the first bin, do not set the bounds of those that do
-        row = np.append(0.0, row[1:])
-        row = row if row.any() else np.eye(BINS)[1 + noisy[1:].argmax()]
-        bounds.append(float(tops[np.searchsorted(np.cumsum(row), _QUANTILE * row.sum())]))
-    return (bounds[0], bounds[1]), float(max(1.0, kept.sum(axis=1).mean()))
-
-
 def _largest_noise(noise: float, bounds: tuple[float, float], dim: int) -> float:
     """About the largest eigenvalue that noise alone gives a curvature."""
     return noise * SENSITIVITY * bounds[1] * (2 * dim) ** 0.5
@@ -283,6 +283,15 @@ def _floored(curvature: np.ndarray, prior: np.ndarray, largest: float) -> np.nda
     least = max(0.0, _FLOOR * largest - np.linalg.eigvalsh(prior)[0])
     values = np.maximum(np.abs(values), max(least, 1e-9 * np.abs(values).max()))
     return (vectors * values) @ vectors.T
+
+
+def _within_reason(factor: np.ndarray, scale: np.ndarray) -> bool:
+    """Whether coordinates are neither so fine nor so coarse that they can only be those of noise."""
+    relative = factor / scale[:, None]
+    if not np.isfinite(relative).all():
+        return False
+    sizes = np.linalg.svd(relative, compute_uv=False)
+    return bool(sizes[-1] > _FINEST and sizes[0] < 1 / _FINEST)
 
 
 def _prior_parts(log_prior: LogPrior, draws: Any, factor: Any) -> tuple[np.ndarray, np.ndarray]:
