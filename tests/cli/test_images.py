@@ -17,6 +17,7 @@ from veilflow.cli import fit_images
 from veilflow.cli.main import app
 from veilflow.images import Images, read_images
 from veilflow.images.write import write_images
+from veilflow.models.image.class_models import PARTITIONS
 from veilflow.models.image.loss import RECONSTRUCTIONS
 
 SPEC = vf.ImageSpec(height=6, width=6, classes=("bar", "dot"))
@@ -112,6 +113,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, model, da
 
 def test_the_words_of_the_flags_are_those_of_the_library():
     assert tuple(word.value for word in fit_images.Reconstruction) == tuple(RECONSTRUCTIONS)
+    assert tuple(fit_images.Partition) == PARTITIONS
 
 
 def test_a_folder_of_images_becomes_a_model(fitted):

@@ -78,9 +78,9 @@ def test_a_flow_is_described_by_flags(flags, flow, veilflow, quick, data):
 def test_the_words_of_the_flags_are_those_of_the_library():
     assert tuple(word.value for word in fit.Start) == planner.STARTS
     for word in fit.Base:
-        assert vf.DensityFlow(budget=vf.Budget(1.0, 1e-5), bounds=(0, 1), base=word.value)
+        assert vf.DensityFlow(budget=vf.Budget(1.0, 1e-5), bounds=(0, 1), base=str(word))
     for word in fit.Flow:
-        assert getattr(vf, word.value)().kind == word.value
+        assert getattr(vf, str(word))().kind == word
 
 
 WRONG_FLAGS = {

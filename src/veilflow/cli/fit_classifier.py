@@ -18,6 +18,7 @@ from veilflow.cli.values import given, names, numbers
 Sampler = StrEnum("Sampler", ["ZOOM", "REJECTION", "GRID", "FLOW", "HMC"])
 Model = StrEnum("Model", ["LOGISTIC", "MLP", "GRUD"])
 Loss = StrEnum("Loss", [("L2", "l2"), ("RAMP", "ramp"), ("CLIPPED_CE", "clipped-ce")])
+
 Prior = StrEnum("Prior", ["GAUSSIAN", "LAPLACE"])
 
 

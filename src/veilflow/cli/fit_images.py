@@ -15,6 +15,7 @@ from veilflow.cli.values import given, numbers
 # a test keeps these words those of the library
 Reconstruction = StrEnum("Reconstruction", ["BCE", "MSE"])
 Partition = StrEnum("Partition", ["FLOWS", "MODELS", "NONE"])
+
 Invalid = StrEnum("Invalid", ["ERROR", "SKIP"])
 
 

@@ -14,6 +14,7 @@ from veilflow.cli.values import given, sizes
 
 # a test keeps these words those of the library
 WarmStart = StrEnum("WarmStart", ["MARGINALS", "NONE"])
+
 Extra = StrEnum("Extra", ["ERROR", "IGNORE"])
 Invalid = StrEnum("Invalid", ["ERROR", "REPLACE"])
 
