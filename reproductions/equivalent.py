@@ -16,7 +16,7 @@ class Change:
 
     Attributes:
         why: What was changed, and why no number depends on it.
-        checked: What was run again and was equal to the last bit.
+        checked: What was run again, by `python -m reproductions.again`, and was equal to the last bit.
         codes: From each fingerprint before the change to the one after it.
     """
 

@@ -136,8 +136,13 @@ def test_bounds_may_come_from_a_schema_that_somebody_confirmed(
 @pytest.mark.filterwarnings("ignore:in . of 3 directions")
 def test_few_records_under_much_noise_are_warned_of(in_json, rows, veilflow, tmp_path):
     write_rows(Rows(rows.values[:900], rows.columns), tmp_path / "data.csv")
-    words = (*FIT, *BOUNDS, "--epsilon", 1, "--delta", 1e-6, "--seed", 4)
-    assert "few records" in in_json(*words, "--out", "few.veil")["warning"]
+    words = (*FIT, *BOUNDS, "--epsilon", 1, "--delta", 1e-6, "--seed", 4, "--out", "few.veil")
+    done = veilflow(*words)
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("few records") == 1
+    # the file remembers
+    assert "few records" in in_json("posterior", "summary", "few.veil")["warning"]
+    assert veilflow("posterior", "summary", "few.veil").stderr.count("few records") == 1
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,6 @@ app = typer.Typer(
 )
 Model = Annotated[Path, typer.Argument(help="A posterior, such as p.veil.")]
 _DRAWS = 65_536
-_ENOUGH = 50.0
-"""Records whose lengths stood out, over the noise of a count: with fewer, tails are not seen."""
-_FEW = (
-    "there are few records for so much noise. Most lengths of gradients did not stand out of it, so "
-    "gradients were cut too short: the posterior may be off by more than it says. More records or a "
-    "larger epsilon would help; a new fit is a new spend"
-)
-
 
 # a test keeps these words those of the library
 Kind = StrEnum("Kind", ["LINEAR", "LOGISTIC", "POISSON"])
@@ -124,10 +116,7 @@ def fit(
         fitted = dataclasses.replace(fitted, settings=told)
         fitted.save(out)
         spent(fitted.ledger)
-    few = _are_few(told["rounds"])
-    if few:
-        note(f"warning: {_FEW}.")
-    result = {"out": out, **_told(fitted, 0.95), **({"warning": _FEW} if few else {})}
+    result = {"out": out, **_told(fitted, 0.95)}
     text = f"wrote {out}\n{_table(fitted, 0.95)}\n{statement(fitted.guarantee)}"
     emit(result, text, as_json=as_json)
 
@@ -141,8 +130,11 @@ def summary(
 ) -> None:
     """Means, deviations and intervals of the parameters. Costs no privacy."""
     fitted = _posterior(model)
+    told = _told(fitted, level)
+    if "warning" in told:
+        note(f"warning: {told['warning']}.")
     text = f"{_table(fitted, level)}\n{statement(fitted.guarantee)}"
-    emit(_told(fitted, level), text, as_json=as_json)
+    emit(told, text, as_json=as_json)
 
 
 @app.command("sample")
@@ -244,15 +236,14 @@ def _posterior(model: Path) -> "FittedPosterior":
     return fitted
 
 
-def _are_few(rounds: dict[str, Any]) -> bool:
-    """Whether what rounds released of the number of records is too little to trust their bounds."""
-    return rounds["num_records"] < _ENOUGH * rounds["noise_multipliers"]["counts"]
-
-
 def _told(fitted: "FittedPosterior", level: float) -> dict[str, Any]:
     """What is known of each parameter, as plain JSON."""
     import numpy as np
 
+    from veilflow.models.posterior.flow_posterior import FEW
+
+    # older files do not say it, and a fit by steps alone has no rounds
+    few = (fitted.settings.get("rounds") or {}).get("few", False)
     ends = fitted.interval(level)
     medians = np.median(fitted.sample(_DRAWS, seed=0), axis=0)
     columns = zip(fitted.parameters, fitted.mean, fitted.sd, medians, ends, strict=True)
@@ -272,6 +263,7 @@ def _told(fitted: "FittedPosterior", level: float) -> dict[str, Any]:
         "correlation": np.atleast_2d(fitted.correlation).tolist(),
         "regression": fitted.settings.get("regression"),
         "guarantee": fitted.guarantee.to_json(),
+        **({"warning": FEW} if few else {}),
     }
 
 
