@@ -133,7 +133,7 @@ def test_bounds_may_come_from_a_schema_that_somebody_confirmed(
     refused(veilflow(*words, "schema.toml", *BOUNDS), "one of the three")
 
 
-@pytest.mark.filterwarnings("ignore:in . of 3 directions")
+@pytest.mark.filterwarnings("ignore:in . of 3 directions", "always:there are few records")
 def test_few_records_under_much_noise_are_warned_of(in_json, rows, veilflow, tmp_path):
     write_rows(Rows(rows.values[:900], rows.columns), tmp_path / "data.csv")
     words = (*FIT, *BOUNDS, "--epsilon", 1, "--delta", 1e-6, "--seed", 4, "--out", "few.veil")

@@ -69,6 +69,12 @@ def test_priors_are_as_wide_as_bounds_say():
     assert regression("poisson").start[0] == pytest.approx(np.log(15))
 
 
+@pytest.mark.parametrize("ends", [(-6.0, 6.0), (-9.0, 1.0)])
+def test_a_linear_target_may_lie_around_zero_or_below(ends):
+    bounds = ((20.0, -1.0, ends[0]), (80.0, 3.0, ends[1]))
+    assert regression("linear", bounds=bounds).start[0] == sum(ends) / 2
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

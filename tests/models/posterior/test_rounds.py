@@ -6,6 +6,8 @@ import pytest
 
 from tests.models.posterior import line
 from veilflow._core.keys import Secret
+from veilflow.models.posterior import rounds
+from veilflow.models.posterior.regressions import Regression
 from veilflow.models.posterior.rounds import (
     EARLY,
     LATE,
@@ -15,8 +17,9 @@ from veilflow.models.posterior.rounds import (
     num_numbers,
     private_rounds,
 )
+from veilflow.models.posterior.statistics import BINS
 from veilflow.privacy.events import Gaussian, NonPrivate, Together
-from veilflow.privacy.guarantees import Sensitive
+from veilflow.privacy.guarantees import Released, Sensitive
 
 
 def found(noises, *, number=2000, seed=1, **settings):
@@ -94,6 +97,65 @@ def test_where_there_is_more_noise_than_signal_the_posterior_is_wide(seed):
     # at least one direction is as wide as the prior and the vague scale leave it
     least = 1 / (line.PRIOR**-2 + (3.0) ** -2)
     assert np.linalg.eigvalsh(covariance).max() > 0.9 * least
+
+
+def test_noise_alone_moves_nothing():
+    surrogate = found(Noises.of(500.0), number=30).value
+    assert surrogate.few
+    assert surrogate.unknown == 2
+    mean, covariance = normal_of(surrogate.aware(), line.log_prior)
+    # the prior, and three times the scale around the start
+    np.testing.assert_allclose(mean, 0.0, atol=1e-6)
+    np.testing.assert_allclose(covariance, np.eye(2) / (line.PRIOR**-2 + 3.0**-2), rtol=1e-5)
+
+
+@pytest.mark.parametrize("bins", [(BINS - 1, 1), (1, BINS - 1), (BINS - 1, BINS - 1)])
+@pytest.mark.parametrize("seed", [5, 7, 8])
+def test_hostile_counts_end_no_fit(monkeypatch, bins, seed):
+    def hostile(self, draws, factor, noise):
+        return Released(1e6 * np.eye(BINS)[list(bins)], Gaussian(noise))
+
+    monkeypatch.setattr(rounds._Ask, "lengths", hostile)
+    surrogate = found(Noises.of(3.0), number=60, seed=seed).value
+    assert surrogate.unknown
+    mean, covariance = normal_of(surrogate.aware(), line.log_prior)
+    assert np.isfinite(mean).all()
+    assert (np.linalg.eigvalsh(covariance) > 0).all()
+
+
+def test_a_prior_that_is_not_finite_everywhere_ends_no_fit(monkeypatch):
+    def positive(theta):
+        return jnp.sum(jnp.sqrt(theta + 0.5))  # not a number where the slope is
+
+    monkeypatch.setattr(line, "log_prior", positive)
+    assert np.isfinite(found(Noises.of(1.0)).value.mean).all()
+
+
+def test_few_records_give_a_posterior_that_is_not_too_sure():
+    """Errors whose deviation is unknown: cut short, their gradients would say that it is smaller."""
+    ends = ((-3.0, -6.0), (3.0, 6.0))
+    model = Regression(kind="linear", columns=("x",), target="y", bounds=ends)
+    inside, surrogates = [], []
+    for seed in range(12):
+        x, errors = np.random.default_rng(seed).standard_normal((2, 1500))
+        rows = np.stack([x, 0.4 - 0.6 * x + 0.8 * errors], axis=1)
+        surrogate = private_rounds(
+            model.log_likelihood,
+            model.log_prior,
+            Sensitive(model.records(rows)),
+            start=model.start,
+            scale=model.scale,
+            noises=Noises.of(4.2),  # as at epsilon 1
+            secret=Secret.from_seed(seed),
+        ).value
+        mean, covariance = normal_of(surrogate.aware(), model.log_prior)
+        off = mean - np.array([0.4, -0.6, np.log(0.8)])
+        inside.append(np.abs(off) < 1.96 * np.sqrt(np.diag(covariance)))
+        surrogates.append(surrogate)
+    assert all(one.few for one in surrogates)
+    assert np.mean(inside) >= 0.85
+    # and it is not by knowing nothing
+    assert np.mean([one.unknown == 0 for one in surrogates]) >= 0.5
 
 
 def test_records_that_say_nothing_do_not_set_the_bounds():

@@ -25,6 +25,7 @@ from veilflow.models.posterior import fitting, rounds, training
 from veilflow.models.posterior.fitted_posterior import FittedPosterior
 from veilflow.models.posterior.flat_guide import FlatGuide
 from veilflow.models.posterior.guides import Guide
+from veilflow.models.posterior.lengths import FewRecordsWarning
 from veilflow.models.posterior.objectives import OBJECTIVES
 from veilflow.models.posterior.pricing import Prices, settle
 from veilflow.models.posterior.records import opened
@@ -41,6 +42,12 @@ _DRAWS = 64
 _UNCLIPPED = 1e9
 _REACH = 2.0
 """Bound on a record's gradient in the steps, over what gradients were cut to in the rounds."""
+FEW = (
+    "there are few records for so much noise. Lengths of gradients hardly stand out of it, so they are "
+    "cut by a guess that leaves room: the posterior is wider than with more records, and may be off by "
+    "more than it says. More records or a larger epsilon would help; a new fit is a new spend"
+)
+"""What a fit warns of where `few` of its rounds is true."""
 
 
 def flat_prior(theta: jax.Array) -> jax.Array:
@@ -170,6 +177,10 @@ class FlowPosterior:
         Raises:
             BudgetError: The settings cost more than the budget. Nothing was spent.
             ValueError: Records are empty or of unequal length.
+
+        Warns:
+            FewRecordsWarning: There are few records for the noise. `settings["rounds"]["few"]` of the
+                posterior says so, too.
         """
         warn_before(self.budget, self.num_records)
         sensitive = opened(records)
@@ -189,6 +200,8 @@ class FlowPosterior:
                     "More records or a larger epsilon would tell; a new fit is a new spend.",
                     stacklevel=2,
                 )
+            if released.few:
+                warnings.warn(f"{FEW}.", FewRecordsWarning, stacklevel=2)
             guide = self._fitted(seen, secret)
             number = self.num_records or max(1.0, round(released.num_records))
             clip = clip or _REACH * released.length
@@ -354,4 +367,5 @@ def _told(prices: Prices, released: Surrogate) -> dict[str, Any]:
         "noise": released.noise.tolist(),
         "num_records": released.num_records,
         "unknown": released.unknown,
+        "few": released.few,
     }

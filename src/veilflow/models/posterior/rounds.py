@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from veilflow._core.keys import Secret
-from veilflow.models.posterior.lengths import read_counts
+from veilflow.models.posterior.lengths import read_counts, read_few
 from veilflow.models.posterior.statistics import (
     BINS,
     SENSITIVITY,
@@ -44,7 +44,11 @@ _KNOWN = 2.0
 _VAGUE = 3.0
 """Deviation in directions that are not, over the declared scale."""
 _FINEST = 1e-8
-"""Coordinates over the declared scale: parameters in single precision are not told apart below."""
+"""Coordinates over the declared scale, and over the coarsest: single precision tells no less apart."""
+_SINGULAR = 1e-14
+"""Smallest over largest eigenvalue of a matrix that can still be inverted."""
+_ALIKE = 2.0
+"""Coordinates that differ by less, in any direction, share their counts of lengths."""
 _DRAWS = 8
 """Draws of the guide at which records are asked in late rounds, half of them mirrored."""
 
@@ -151,17 +155,21 @@ def private_rounds(
     for round_ in range(EARLY):
         here = mean[None]
         counts = ask.lengths(here, following, noises.counts)
-        seen.append(counts.value)
-        lengths = read_counts(np.mean(seen, axis=0), noises.counts / len(seen) ** 0.5)
+        seen.append((following, counts.value))
+        lengths = read_counts(counts.value, noises.counts)
+        if lengths.few:
+            # in coordinates that hardly changed lengths are about the same: together counts tell more
+            alike = [told for at, told in seen if _are_alike(at, following)]
+            lengths = read_few(np.mean(alike, axis=0), noises.counts / len(alike) ** 0.5)
         if lengths.told:
-            sure, few, seen = True, lengths.few, []
+            sure, few = True, lengths.few
             factor, bounds, number = following, lengths.bounds, lengths.num_records
         found = ask.statistics(here, factor, bounds, noises.early)
         events += [counts.event, found.event]
         if monitor is not None:
             monitor(round_ + 1)
         if not lengths.told:
-            continue  # all stays, so the next counts are of the same lengths: together they tell more
+            continue  # noise moves nothing: the next counts are of the same lengths
         gradient, curvature = unpacked(found.value, len(mean), bounds)
         own = _prior_parts(log_prior, here, factor)
         precision = _floored(curvature, own[1], _largest_noise(noises.early, bounds, len(mean)))
@@ -178,6 +186,10 @@ def private_rounds(
         draws = mean + _mirrored(secret, round_, len(mean)) @ posterior.T
         found = ask.statistics(draws, factor, bounds, noises.late)
         events.append(found.event)
+        if monitor is not None:
+            monitor(EARLY + round_ + 1)
+        if not sure:
+            continue
         gradient, curvature = unpacked(found.value, len(mean), bounds)
         own = _prior_parts(log_prior, draws, factor)
         if not average:
@@ -191,10 +203,11 @@ def private_rounds(
         posterior = factor @ (vectors / np.sqrt(values))
         steps = [vectors @ (vectors.T @ (g + own[0]) / values) for g in gradients]
         targets = [at + factor @ step for at, step in zip(places, steps, strict=True)]
-        mean = np.mean(targets, axis=0) if sure else mean
-        if monitor is not None:
-            monitor(EARLY + round_ + 1)
+        mean = np.mean(targets, axis=0)
 
+    event = Together(tuple(events)) if noises.late else NonPrivate()
+    if not sure:
+        return Released(_nothing(start, scale), event)
     inverse = np.linalg.inv(factor)
     moved = [precision @ inverse @ (mean - at) for at in places]
     gradient = np.mean([g - m for g, m in zip(gradients, moved, strict=True)], axis=0)
@@ -202,7 +215,7 @@ def private_rounds(
     # A curvature no larger than what noise brings would pass for knowledge: there nothing was learned.
     largest = _largest_noise(noises.late, bounds, len(mean)) / len(places) ** 0.5
     values, vectors = np.linalg.eigh(np.mean(curvatures, axis=0))
-    known = vectors[:, sure & (values > _KNOWN * largest)]
+    known = vectors[:, values > _KNOWN * largest]
     told = known @ known.T
     vague = factor.T @ np.diag((_VAGUE * scale) ** -2.0) @ factor
     others = np.eye(len(mean)) - told
@@ -222,8 +235,7 @@ def private_rounds(
         unknown=unknown,
         few=few,
     )
-    event = Together(tuple(events)) if noises.late else NonPrivate()
-    return Released(surrogate, event)
+    return Released(surrogate if _is_sound(surrogate, scale) else _nothing(start, scale), event)
 
 
 def normal_of(
@@ -285,19 +297,54 @@ def _floored(curvature: np.ndarray, prior: np.ndarray, largest: float) -> np.nda
     return (vectors * values) @ vectors.T
 
 
+def _nothing(start: np.ndarray, scale: np.ndarray) -> Surrogate:
+    """What is known where nothing was told from noise: three times the scale, around the start."""
+    none = np.zeros((len(start), len(start)))
+    return Surrogate(
+        mean=np.asarray(start, np.float64),
+        gradient=none[0],
+        precision=np.diag((_VAGUE * scale) ** -2.0),
+        noise=none,
+        num_records=1.0,
+        length=1.0,
+        unknown=len(start),
+        few=True,
+    )
+
+
+def _is_sound(surrogate: Surrogate, scale: np.ndarray) -> bool:
+    """Whether its matrices can be inverted. Noise that passes for lengths may end beyond that."""
+    for matrix in (surrogate.precision, surrogate.precision + surrogate.noise):
+        scaled = matrix * np.outer(scale, scale)
+        if not (np.isfinite(scaled).all() and np.isfinite(surrogate.mean).all()):
+            return False
+        values = np.linalg.eigvalsh(scaled)
+        if values[0] <= _SINGULAR * values[-1]:
+            return False
+    return True
+
+
+def _are_alike(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether lengths are about the same in two coordinates, give or take a bin or two."""
+    sizes = np.linalg.svd(np.linalg.solve(one, other), compute_uv=False)
+    return bool(sizes[-1] > 1 / _ALIKE and sizes[0] < _ALIKE)
+
+
 def _within_reason(factor: np.ndarray, scale: np.ndarray) -> bool:
     """Whether coordinates are neither so fine nor so coarse that they can only be those of noise."""
     relative = factor / scale[:, None]
     if not np.isfinite(relative).all():
         return False
     sizes = np.linalg.svd(relative, compute_uv=False)
-    return bool(sizes[-1] > _FINEST and sizes[0] < 1 / _FINEST)
+    return bool(sizes[-1] > _FINEST * max(1.0, sizes[0]) and sizes[0] < 1 / _FINEST)
 
 
 def _prior_parts(log_prior: LogPrior, draws: Any, factor: Any) -> tuple[np.ndarray, np.ndarray]:
     """Gradient and curvature of the prior, in coordinates; it is public."""
     gradient, curvature = _prior_means(log_prior, jnp.float32(draws))
-    gradient, curvature = (np.asarray(x, np.float64) for x in (gradient, curvature))
+    # far out, where noise may lead, a prior that is not finite says nothing
+    found = (np.asarray(x, np.float64) for x in (gradient, curvature))
+    gradient, curvature = (np.where(np.isfinite(x), x, 0.0) for x in found)
     values, vectors = np.linalg.eigh(factor.T @ curvature @ factor)
     return factor.T @ gradient, (vectors * np.maximum(values, 0.0)) @ vectors.T
 
