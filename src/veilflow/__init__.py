@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from veilflow import datasets as datasets
     from veilflow._core.errors import ArtifactError as ArtifactError
     from veilflow._core.errors import BudgetError as BudgetError
+    from veilflow._core.errors import FewRecordsWarning as FewRecordsWarning
     from veilflow._core.errors import NotPrivateWarning as NotPrivateWarning
     from veilflow._core.errors import PrivacyError as PrivacyError
     from veilflow.datasets.cohort import hospital as hospital
@@ -102,6 +103,7 @@ _HOMES = {
     "Ledger": "veilflow.privacy.ledger",
     "LikelihoodDetector": "veilflow.models.detect.likelihood",
     "MixtureDensity": "veilflow.models.mixture",
+    "FewRecordsWarning": "veilflow._core.errors",
     "NotPrivateWarning": "veilflow._core.errors",
     "Numeric": "veilflow.tabular.columns",
     "NumpyroModel": "veilflow.models.posterior.numpyro_model",
@@ -139,6 +141,7 @@ __all__ = [
     "DensityFlow",
     "EnsembleDetector",
     "ExpMechClassifier",
+    "FewRecordsWarning",
     "FittedDensityFlow",
     "FittedEnsemble",
     "FittedExpMechClassifier",

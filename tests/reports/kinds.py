@@ -1,5 +1,6 @@
 """One small artifact of every kind of model that is saved, made once."""
 
+import warnings
 from functools import lru_cache
 from typing import Any
 
@@ -45,7 +46,9 @@ def posterior() -> vf.FittedPosterior:
         budget=vf.Budget(3.0, 1e-6),
         seed=3,
     )
-    return made.fit(line.records(500), progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", vf.FewRecordsWarning)
+        return made.fit(line.records(500), progress=False)
 
 
 MAKERS = {

@@ -5,6 +5,7 @@ Densities, mixtures, tables and imputers are in `test_card`.
 """
 
 import itertools
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,9 @@ def posterior(x: np.ndarray, y: np.ndarray, **settings: Any) -> vf.FittedPosteri
         seed=3,
         **settings,
     )
-    return made.fit((x.astype(np.float32), y.astype(np.float32)), progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", vf.FewRecordsWarning)
+        return made.fit((x.astype(np.float32), y.astype(np.float32)), progress=False)
 
 
 def by_samples(rows: np.ndarray) -> vf.LikelihoodDetector:

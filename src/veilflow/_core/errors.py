@@ -1,4 +1,4 @@
-"""The exceptions veilflow raises beside `ValueError` and `TypeError`, and a warning."""
+"""The exceptions veilflow raises beside `ValueError` and `TypeError`, and its warnings."""
 
 
 class VeilflowError(Exception):
@@ -15,6 +15,10 @@ class BudgetError(PrivacyError):
 
 class NotPrivateWarning(UserWarning):
     """A result is about to be made without any privacy, because that was asked for."""
+
+
+class FewRecordsWarning(UserWarning):
+    """There are few records for the noise of a fit, and its result is less sure for it."""
 
 
 class ArtifactError(VeilflowError):

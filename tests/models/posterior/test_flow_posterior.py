@@ -13,7 +13,6 @@ from veilflow._core.keys import Secret
 from veilflow.engine.observed import measured, observe_gradients
 from veilflow.models.posterior import fitting, training
 from veilflow.models.posterior.guides import KINDS, Guide
-from veilflow.models.posterior.lengths import FewRecordsWarning
 from veilflow.models.posterior.objectives import OBJECTIVES, objective
 from veilflow.models.posterior.rounds import Surrogate
 
@@ -222,9 +221,9 @@ def test_without_privacy_the_guarantee_says_so():
 def test_few_records_for_the_noise_are_warned_of_once(fitted):
     assert fitted.settings["rounds"]["few"] is False
     few = estimator(guide="full-rank", budget=vf.Budget(epsilon=0.5, delta=1e-6))
-    with pytest.warns(FewRecordsWarning, match="few records") as warned:
+    with pytest.warns(vf.FewRecordsWarning, match="few records") as warned:
         posterior = few.fit(line.records(600), progress=False)
-    told = [one for one in warned if issubclass(one.category, FewRecordsWarning)]
+    told = [one for one in warned if issubclass(one.category, vf.FewRecordsWarning)]
     assert len(told) == 1
     assert told[0].filename == __file__
     assert posterior.settings["rounds"]["few"] is True

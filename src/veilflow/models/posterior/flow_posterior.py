@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from veilflow._core import check
+from veilflow._core.errors import FewRecordsWarning
 from veilflow._core.keys import Secret
 from veilflow.engine import Flat, Optimizer, TrainingPlan, counting_bar, progress_bar, train
 from veilflow.flows import FixedLinear
@@ -25,7 +26,6 @@ from veilflow.models.posterior import fitting, rounds, training
 from veilflow.models.posterior.fitted_posterior import FittedPosterior
 from veilflow.models.posterior.flat_guide import FlatGuide
 from veilflow.models.posterior.guides import Guide
-from veilflow.models.posterior.lengths import FewRecordsWarning
 from veilflow.models.posterior.objectives import OBJECTIVES
 from veilflow.models.posterior.pricing import Prices, settle
 from veilflow.models.posterior.records import opened

@@ -26,10 +26,6 @@ _ABOVE = (2.0, 1.0)
 curvature that is cut widens it, and noise on it does so, too."""
 
 
-class FewRecordsWarning(UserWarning):
-    """There are few records for the noise of a fit, and its result is less sure for it."""
-
-
 @dataclass(frozen=True)
 class Lengths:
     """What counts of lengths tell.
