@@ -66,7 +66,8 @@ TIME = Block(
     ),
     words="All ten classes, compilation and the start of the GPU included; the slowest and the largest "
     "of the runs. The bound is for one GPU that does nothing else, which was so for MNIST at epsilon "
-    "10 alone: the other runs had three more beside them. Memory is that of the process on the host.",
+    "10 alone: the other runs had three or four more beside them. Memory is that of the process on "
+    "the host.",
 )
 
 _SMALL = across("digits", CNN, MLP, LR, OOD, DISTANCE, FIT)
