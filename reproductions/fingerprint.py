@@ -6,6 +6,7 @@ good as they were.
 """
 
 import ast
+import functools
 import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ def fingerprint(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in sorted(paths):
         digest.update(path.relative_to(ROOT).as_posix().encode())
-        digest.update(_meaning(_tree(path)).encode())
+        digest.update(_words(path.read_text("utf-8")).encode())
     return digest.hexdigest()[:16]
 
 
@@ -46,18 +47,17 @@ def reachable(modules: Iterable[str], *, besides: Iterable[str] = ()) -> set[Pat
         path = _file(name)
         if path is not None and path not in found:
             found.add(path)
-            waiting += _imports(_tree(path))
+            waiting += _imports(path)
     return found
 
 
-def _imports(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                inside = f"{node.module}.{alias.name}"
-                yield inside if _file(inside) else _behind(node.module, alias.name)
+def _imports(path: Path) -> Iterator[str]:
+    for module, names, _ in _lines(path.read_text("utf-8")):
+        if not names:
+            yield module
+        for name in names:
+            inside = f"{module}.{name}"
+            yield inside if _file(inside) else _behind(module, name)
 
 
 def _behind(module: str, name: str) -> str:
@@ -65,12 +65,30 @@ def _behind(module: str, name: str) -> str:
     path = _file(module)
     if path is None or path.name != "__init__.py":
         return module
-    for node in _tree(path).body:
-        if not isinstance(node, ast.ImportFrom) or node.module is None or node.level:
-            continue
-        if name in (alias.asname or alias.name for alias in node.names):
-            return _behind(node.module, name)
+    for source, _, passed_on in _lines(path.read_text("utf-8")):
+        if name in passed_on:
+            return _behind(source, name)
     return module
+
+
+# most files are read for every kind of run of every system: what a text says is found out once
+@functools.cache
+def _lines(text: str) -> tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]:
+    """What a file imports: modules, names from them, and the names it passes on as its own."""
+    tree, found = ast.parse(text), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, (), ()) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = tuple(alias.name for alias in node.names)
+            own = tuple(alias.asname or alias.name for alias in node.names)
+            found.append((node.module, names, own if node in tree.body else ()))
+    return tuple(found)
+
+
+@functools.cache
+def _words(text: str) -> str:
+    return _meaning(ast.parse(text))
 
 
 def _file(module: str) -> Path | None:
@@ -81,10 +99,6 @@ def _file(module: str) -> Path | None:
     place = (ROOT / "src" / _LIBRARY).joinpath(*rest)
     paths = (place / "__init__.py", place.with_suffix(".py"))
     return next((path for path in paths if path.is_file()), None)
-
-
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
 
 
 def _meaning(node: Any) -> str:
