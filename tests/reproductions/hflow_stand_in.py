@@ -92,6 +92,7 @@ def take_over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float, int]]:
         return StandIn(method, epsilon, delta)
 
     monkeypatch.setattr(data, "load", load)
+    monkeypatch.setattr(runs.memory, "forget_peak", lambda: None)  # it collects all garbage first
     monkeypatch.setattr(estimators, "build", build)
     monkeypatch.setattr(runs, "SAMPLED", ROWS)
     return calls

@@ -225,6 +225,7 @@ def test_tasks_and_hours_that_are_not_there_are_refused():
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_the_sets_of_the_challenge_have_the_published_sizes_and_deaths():
     data = load("mortality", hours=24)
     assert [len(part.labels) for part in data] == [4_000] * 3
