@@ -38,17 +38,18 @@ def classifier(sampler: str = "zoom") -> vf.FittedExpMechClassifier:
     return classifiers.fitted(sampler=classifiers.SMALL[sampler], seed=1)
 
 
-def posterior() -> vf.FittedPosterior:
+def posterior(records: Any = None, **settings) -> vf.FittedPosterior:
     made = vf.FlowPosterior(
         log_likelihood=line.log_likelihood,
         log_prior=line.log_prior,
         parameters=line.NAMES,
         budget=vf.Budget(3.0, 1e-6),
         seed=3,
+        **settings,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", vf.FewRecordsWarning)
-        return made.fit(line.records(500), progress=False)
+        return made.fit(line.records(500) if records is None else records, progress=False)
 
 
 MAKERS = {

@@ -5,7 +5,6 @@ Densities, mixtures, tables and imputers are in `test_card`.
 """
 
 import itertools
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,17 +65,7 @@ def spoiled(pixels: np.ndarray) -> Callable[[Any], Any]:
 
 
 def posterior(x: np.ndarray, y: np.ndarray, **settings: Any) -> vf.FittedPosterior:
-    made = vf.FlowPosterior(
-        log_likelihood=line.log_likelihood,
-        log_prior=line.log_prior,
-        parameters=line.NAMES,
-        budget=vf.Budget(3.0, 1e-6),
-        seed=3,
-        **settings,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", vf.FewRecordsWarning)
-        return made.fit((x.astype(np.float32), y.astype(np.float32)), progress=False)
+    return kinds.posterior((x.astype(np.float32), y.astype(np.float32)), **settings)
 
 
 def by_samples(rows: np.ndarray) -> vf.LikelihoodDetector:

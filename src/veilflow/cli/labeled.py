@@ -1,8 +1,9 @@
 """Files of labeled records: a column of labels beside features, or series with their labels."""
 
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from veilflow._core.npz import npz_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,13 +14,7 @@ _SERIES = ("values", "mask", "since")
 
 def is_series(data: Path) -> bool:
     """Whether a file is an NPZ of series with gaps."""
-    if data.suffix.lower() != ".npz" or not data.is_file() or not zipfile.is_zipfile(data):
-        return False
-    try:
-        with zipfile.ZipFile(data) as opened:
-            return {f"{name}.npy" for name in _SERIES} <= set(opened.namelist())
-    except (zipfile.BadZipFile, NotImplementedError, ValueError):  # whoever reads it says so
-        return False
+    return npz_names(data).issuperset(_SERIES)
 
 
 def read_series(data: Path) -> tuple["np.ndarray", ...]:
