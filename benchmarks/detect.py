@@ -41,9 +41,7 @@ def _training(rows: np.ndarray, *, steps: int, rounds: int) -> list[Record]:
         parts=_PARTS,
         max_queries=1,
         flow=vf.nsf(blocks=_BLOCKS, hidden=_HIDDEN),
-        steps=steps,
-        batch_size=_BATCH,
-        learning_rate=_RATE,
+        training=vf.Training(steps=steps, batch_size=_BATCH, learning_rate=_RATE),
         seed=0,
     )
     took = compare(

@@ -32,7 +32,6 @@ _COUNTS = {
     "IDX, packed": 8000,
     "image files": 4000,
     "list of images": 2500,
-    "list of faces": 2500,
     "journal": 5000,
     "data-set ledger": 6000,
     "checkpoint": 8000,

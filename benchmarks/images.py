@@ -117,7 +117,7 @@ def _private(parts: int, steps: int) -> tuple[Any, Any]:
     step = PartsStep(plan, _loss, None, fixed, size, num_parts=parts, at_once=parts)
 
     def go(state: Any, records: Any, words: Any) -> Any:
-        return jax.lax.fori_loop(0, steps, lambda i, s: step(s, records, words[i], None), state)
+        return jax.lax.fori_loop(0, steps, lambda i, s: step(s, records, words[i]), state)
 
     return step.init(jax.tree.map(jnp.array, trainable)), go
 
@@ -161,11 +161,11 @@ def measure(what: str, number: int) -> dict[str, Any]:
         spec = vf.ImageSpec(height=256, width=256, channels=3)
         rng = np.random.default_rng(0)
         images = rng.integers(0, 256, (10 * number, *spec.shape), np.uint8)
-        settings: dict[str, Any] = {"sampling_rate": 0.1}
         seconds = {}
         for steps in (2, 2 + LARGE_STEPS):  # both compile; the second has some steps more
+            training = vf.Training(steps=steps, sampling_rate=0.1)
             estimator = vf.ImageFlow(
-                spec=spec, budget=BUDGET, num_records=len(images), steps=steps, **settings
+                spec=spec, budget=BUDGET, num_records=len(images), training=training
             )
             seconds[steps] = clock(lambda e=estimator: e.fit(images, progress=False))
         stats = jax.devices()[0].memory_stats() or {}

@@ -67,7 +67,7 @@ def ours(name: str, size: int, num_fresh: int, epsilon: float) -> Figures:
         budget=vf.Budget(epsilon=epsilon, delta=DELTA),
         num_records=size,
         warm_share=SHARE,
-        steps=0,
+        training=vf.Training(steps=0),
     )
     fitted: list[vf.FittedTableFlow] = []
     seconds = clock(lambda: fitted.append(estimator.fit(records, progress=False)))

@@ -5,6 +5,7 @@ these sets; a row without "as planned" changes one setting and leaves the rest t
 """
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import veilflow as vf
@@ -14,9 +15,9 @@ from benchmarks.records import Record, record
 TEST = 9000
 FLOW: dict[str, dict[str, Any]] = {
     "as planned": {},
-    "learning rate 0.002": {"learning_rate": 2e-3},
-    "learning rate 0.02": {"learning_rate": 2e-2},
-    "no weight decay": {"weight_decay": 0.0},
+    "learning rate 0.002": {"training": vf.Training(learning_rate=2e-3)},
+    "learning rate 0.02": {"training": vf.Training(learning_rate=2e-2)},
+    "no weight decay": {"training": vf.Training(weight_decay=0.0)},
     "no start": {"start": "none"},
     "nsf": {"flow": vf.nsf()},
     "base normal": {"base": "normal"},
@@ -27,7 +28,10 @@ COLUMNS = {
 }
 PLANE: dict[str, dict[str, Any]] = {
     "as planned": {},
-    "1,000 private steps on top": {"start": "grid", "steps": 1000, "learning_rate": 1e-3},
+    "1,000 private steps on top": {
+        "start": "grid",
+        "training": vf.Training(steps=1000, learning_rate=1e-3),
+    },
     "base normal": {"base": "normal"},
 }
 FEW = {name: FLOW[name] for name in ("as planned", "learning rate 0.002", "no start")}
@@ -51,7 +55,9 @@ def run(*, quick: bool = False) -> list[Record]:
         size = 1000 if quick else size
         rows, domain = draw(name, size + TEST, seed=7)
         for choice, settings in choices.items():
-            settings = {**settings, "steps": 2} if quick and choice != "as planned" else settings
+            if quick and choice != "as planned":
+                training = settings.get("training", vf.Training())
+                settings = {**settings, "training": replace(training, steps=2)}
             fitted = vf.DensityFlow(
                 budget=vf.Budget(epsilon=epsilon, delta=0.3 / size),
                 num_records=size,

@@ -28,27 +28,27 @@ def _subjects(number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run(*, quick: bool = False) -> list[Record]:
+    from reproductions.dp_nf_vi import simulator
+
     number, steps, draws = (200, 4, 8) if quick else (6_000, 8_000, 1_000)
     subjects, budget = _subjects(number), vf.Budget(epsilon=5.0, delta=1e-6)
     common = {"log_likelihood": _log_likelihood, "parameters": 5, "budget": budget, "seed": 0}
     trained = vf.FlowPosterior(
         **common,
-        steps=steps,
+        training=vf.Training(steps=steps, batch_size=500),
         num_records=number,
-        sampling_rate=min(1.0, 500 / number),
         num_draws=draws,
-        guide="iaf",  # the direction in which the paper runs its flow
+        flow="iaf",  # the direction in which the paper runs its flow
     )
     rounds = vf.FlowPosterior(**common)
     patients = 20 if quick else 1_000
-    circulation = vf.circulation
     heart_rates = jnp.linspace(60.0, 100.0, patients)
 
     @jax.jit
     def cohort(rates: jax.Array) -> jax.Array:
         def one(rate: jax.Array) -> jax.Array:
-            patient = circulation.Circulation(heart_rate=rate)
-            return circulation.eight(circulation.simulate(patient, cycles=10))
+            patient = simulator.Circulation(heart_rate=rate)
+            return simulator.eight(simulator.simulate(patient, cycles=10))
 
         return jax.vmap(one)(rates)
 

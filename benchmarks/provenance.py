@@ -1,9 +1,11 @@
 """Where a figure comes from and whether it is good enough; for benchmarks and reproductions alike."""
 
+import datetime
 import json
 import os
 import platform
 import subprocess
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,14 +72,27 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def versions() -> dict[str, str]:
+    """The versions of what decides a number beside the code of a benchmark or a reproduction."""
+    return {name: import_module(name).__version__ for name in ("jax", "numpy", "veilflow")}
+
+
+def today() -> str:
+    """The date, as records have it."""
+    return datetime.date.today().isoformat()
+
+
 def commit(*paths: str) -> str:
-    """The short commit, with a plus sign where `paths` have changed since."""
+    """The short commit, with a plus sign where `paths` have changed since.
+
+    A copy of the sources without their history is told its commit by `VEILFLOW_COMMIT`.
+    """
     git = ["git", "--no-optional-locks"]
     try:
         head = _output([*git, "rev-parse", "--short", "HEAD"])
         return head + ("+" if _output([*git, "status", "--porcelain", "--", *paths]) else "")
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return os.environ.get("VEILFLOW_COMMIT", "unknown")
 
 
 def _output(command: list[str]) -> str:

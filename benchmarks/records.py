@@ -1,13 +1,12 @@
 """Figures are data: the records a benchmark leaves, and whether they reach what they must."""
 
-import datetime
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from benchmarks.provenance import ROOT as ROOT
-from benchmarks.provenance import check_better, commit, machine, misses, write_json
+from benchmarks.provenance import check_better, commit, machine, misses, today, write_json
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -56,7 +55,7 @@ def record(
         must=must,
         peer=peer,
         machine=machine(),
-        date=datetime.date.today().isoformat(),
+        date=today(),
         commit=commit("src", "benchmarks", ":!benchmarks/results"),
     )
 

@@ -14,10 +14,14 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from veilflow.engine import Flat, Optimizer, TrainingPlan
+from veilflow.engine import Flat, Optimizer, Secret, TrainingPlan
+from veilflow.engine.blocks import step_words
+from veilflow.engine.loop import noise_of
 from veilflow.engine.memory import choose_chunk
-from veilflow.engine.step import PURPOSES, Step
+from veilflow.engine.step import Step
 from veilflow.flows import Flow, maf
+from veilflow.privacy.events import Gaussian
+from veilflow.privacy.guarantees import ClippedSum, Released
 
 FEATURES, BLOCKS, HIDDEN = 10, 5, (256, 256)
 NUM_RECORDS = 24_000
@@ -65,18 +69,33 @@ def plan(batch: int, *, num_records: int = NUM_RECORDS, steps: int = 1000) -> Tr
 
 def raw_keys(steps: int, *, seed: int) -> np.ndarray:
     """Raw keys for some steps; repeatable, which a real run must not be."""
-    shape = (steps, len(PURPOSES), 2)
-    return np.random.default_rng(seed).integers(0, 2**32, shape, dtype=np.uint32)
+    return step_words(Secret.from_seed(seed), 0, steps)
 
 
-def private_steps(model: Flow, batch: int, steps: int) -> tuple[Any, Run]:
+class FloatNoise(Step):
+    """The step with float32 normals in place of noise on a grid: what it would cost unprotected."""
+
+    def _release(self, query: ClippedSum, words: Array) -> Released[Any]:
+        leaves, structure = jax.tree.flatten(query.total)
+        split = jax.random.split(jax.random.wrap_key_data(words[:2]), len(leaves))
+        stddev = self.plan.noise_multiplier * query.clip_norm
+        noisy = [
+            x + stddev * jax.random.normal(k, x.shape) for x, k in zip(leaves, split, strict=True)
+        ]
+        return Released(jax.tree.unflatten(structure, noisy), Gaussian(self.plan.noise_multiplier))
+
+
+def private_steps(
+    model: Flow, batch: int, steps: int, *, kind: type[Step] = Step
+) -> tuple[Any, Run]:
     """The first state and a function that takes `steps` full private steps."""
     chosen = plan(batch)
     trainable, fixed = eqx.partition(model, eqx.is_inexact_array)
-    step = Step(chosen, loss_fn, public_loss_fn, fixed, choose_chunk(model, chosen))
+    inputs = chosen, loss_fn, public_loss_fn, fixed, choose_chunk(model, chosen)
+    step = kind(*inputs, noise_of(chosen, model))
 
     def run(state: Any, rows: Array, words: Array) -> Any:
-        return jax.lax.fori_loop(0, steps, lambda i, s: step(s, rows, words[i], None), state)
+        return jax.lax.fori_loop(0, steps, lambda i, s: step(s, rows, words[i]), state)
 
     return step.init(jax.tree.map(jnp.array, trainable)), run
 
@@ -107,7 +126,7 @@ def plain_steps(
 
     def step(state: Any, rows: Array, words: Array) -> Any:
         trainable, optimizer = state
-        key = jax.random.wrap_key_data(words[0])
+        key = jax.random.wrap_key_data(words[0, :2])
         batch_rows = rows[jax.random.randint(key, (batch,), 0, rows.shape[0])]
         updates, optimizer = adam.update(gradient(trainable, batch_rows), optimizer, trainable)
         return optax.apply_updates(trainable, updates), optimizer

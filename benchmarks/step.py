@@ -27,6 +27,7 @@ def run(*, quick: bool = False) -> list[Record]:
         sides = {
             "private": setting.private_steps(model, batch, steps),
             "plain": setting.plain_steps(model, batch, steps),
+            "float noise": setting.private_steps(model, batch, steps, kind=setting.FloatNoise),
         }
         # two plain steps that may be faster: a reader should see the best there is
         sides["unrolled"] = setting.plain_steps(setting.unrolled(model), batch, steps)
@@ -44,6 +45,13 @@ def run(*, quick: bool = False) -> list[Record]:
                 "ratio",
                 must=must,
                 peer="plain Adam step",
+            ),
+            record(
+                f"private step / the same with float32 normals, batch {batch}",
+                seconds["private"] / seconds["float noise"],
+                "ratio",
+                must=1.10,
+                peer="noise by jax.random.normal, which is not safe",
             ),
             record(f"private step, batch {batch}", 1e3 * seconds["private"], "ms"),
             record(f"plain step, batch {batch}", 1e3 * seconds["plain"], "ms"),

@@ -3,8 +3,9 @@
 One fit each, delta 1e-5. Mean AUROC and macro-F1 of four classifiers (logistic regression, gradient
 boosting, random forest, linear discriminant) trained on synthetic rows and tested on 16,000 fresh
 ones, and the mean total variation of pairs of columns, numbers in 20 bins, from the records. The
-rules in `models/table/recipe.py` were fitted on these tables; a row without "as planned" changes one
-setting and leaves the rest to the planner. "The records" are 50,000 of them at most, as synthetic rows.
+rules in `models/table/table_plan.py` were fitted on these tables; a row without "as planned" changes
+one setting and leaves the rest to the planner. "The records" are 50,000 of them at most, as synthetic
+rows.
 """
 
 import sys
@@ -30,12 +31,20 @@ CLASSIFIERS = (
     "random forest",
     "linear discriminant",
 )
-Choice = Callable[[dict[str, Any]], dict[str, Any]]
-"""From what the planner would do to what is set instead."""
+Choice = Callable[[vf.Training], dict[str, Any]]
+"""From how the planner would train to what is set instead."""
 
 
 def _times(name: str, factor: float) -> Choice:
-    return lambda recipe: {name: factor * recipe[name]}
+    return lambda planned: _trained(**{name: factor * getattr(planned, name)})(planned)
+
+
+def _trained(**changes: Any) -> Choice:
+    return lambda _: {"training": vf.Training(**changes)}
+
+
+def _flow(**sizes: Any) -> Choice:
+    return lambda _: {"flow": vf.codes(**sizes)}
 
 
 CHOICES: dict[str, Choice] = {
@@ -43,17 +52,17 @@ CHOICES: dict[str, Choice] = {
     "no warm start": lambda _: {"warm_start": "none"},
     "warm share 0.15": lambda _: {"warm_share": 0.15},
     "warm share 0.45": lambda _: {"warm_share": 0.45},
-    "label weight 1": lambda _: {"label_weight": 1.0},
+    "label weight 1": _flow(label_weight=1.0),
     "half the learning rate": _times("learning_rate", 0.5),
     "twice the learning rate": _times("learning_rate", 2.0),
-    "16 bins": lambda _: {"most_bins": 16},
-    "48 bins": lambda _: {"most_bins": 48},
+    "16 bins": _flow(most_bins=16),
+    "48 bins": _flow(most_bins=48),
     "half the clip norm": _times("clip_norm", 0.5),
     "twice the clip norm": _times("clip_norm", 2.0),
-    "1,000 steps": lambda _: {"steps": 1000},
-    "4,000 steps": lambda _: {"steps": 4000},
-    "128 hidden units": lambda _: {"hidden": (128,)},
-    "512 hidden units": lambda _: {"hidden": (512,)},
+    "1,000 steps": _trained(steps=1000),
+    "4,000 steps": _trained(steps=4000),
+    "128 hidden units": _flow(hidden=(128,)),
+    "512 hidden units": _flow(hidden=(512,)),
 }
 CASES: list[tuple[str, int, float, dict[str, Choice]]] = [
     ("people", 32_561, 1.0, CHOICES),
@@ -87,9 +96,8 @@ def run(*, quick: bool = False) -> list[Record]:
                 "num_records": size,
             }
             if quick:
-                planned |= {"steps": 2, "warm_start": "none"}
-            recipe = vf.TableFlow(**planned).recipe().to_json()
-            estimator = vf.TableFlow(**(planned | settings(recipe)))
+                planned |= {"training": vf.Training(steps=2), "warm_start": "none"}
+            estimator = vf.TableFlow(**(planned | settings(training_of(vf.TableFlow(**planned)))))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # an alternative may diverge: the figure says so
                 model = estimator.fit(records, progress=False)
@@ -98,6 +106,11 @@ def run(*, quick: bool = False) -> list[Record]:
             found += measure(what, synthetic)
             jax.clear_caches()  # every fit compiles programs of its own, and a full run has dozens
     return found
+
+
+def training_of(estimator: vf.TableFlow) -> vf.Training:
+    """How the planner would train."""
+    return next(one.settings for one in estimator.plan().releases if one.purpose == "training")
 
 
 def _measured(

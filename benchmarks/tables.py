@@ -86,7 +86,7 @@ def measure(what: str, rows: int, size: int, *, quick: bool) -> dict[str, Any]:
     """
     settings: dict[str, Any] = {}
     if quick or what.startswith("wide"):
-        settings = {"steps": 2}
+        settings = {"training": vf.Training(steps=2)}
     if quick or what == "wide-cold":
         settings["warm_start"] = "none"
     if what == "covertype":

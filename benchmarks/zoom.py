@@ -4,7 +4,7 @@ Logistic regression by `vf.ExpMechClassifier(sampler="zoom")` with a Gaussian pr
 0, on 4,000 records of three generated problems; scikit-learn's logistic regression is the non-private
 one. Both are judged on 20,000 fresh records. A figure is the mean over problems of the median of
 three fits. What decides is epsilon times the number of records, and the number of features: the
-schedule in `models/expm/zoom.py` was tuned on these problems.
+schedule in `releases/expm/zoom.py` was tuned on these problems.
 """
 
 import statistics

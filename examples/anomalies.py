@@ -36,7 +36,8 @@ def main() -> None:
         density="mixture",
         max_queries=200,
     )
-    print(f"ensemble: epsilon {estimator.plan.epsilon:.3g} for an answer, before a row is read")
+    epsilon = estimator.plan().answers.epsilon
+    print(f"ensemble: epsilon {epsilon:.3g} for an answer, before a row is read")
     ensemble = estimator.fit(records, progress=False)
     print(f"  {ensemble.query(normal).mean():.0%} of normal rows are answered to be odd,", end=" ")
     print(f"{ensemble.query(odd).mean():.0%} of rows from anywhere")

@@ -36,8 +36,7 @@ def main() -> None:
         classes=("no", "yes"),
         num_records=NUM_RECORDS,
     )
-    rounds = estimator.ledger(num_features=3).entries[0].event
-    print(f"before a row is read: {rounds}")
+    print(f"before a row is read: {estimator.plan()}")
 
     model = estimator.fit(*people(NUM_RECORDS, seed=0))
     rows, answers = people(4_000, seed=1)

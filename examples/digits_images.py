@@ -37,13 +37,11 @@ def main(steps: int | None) -> None:
     estimator = vf.ImageFlow(
         spec=SPEC,
         budget=vf.Budget(epsilon=10.0, delta=1e-6),
-        architecture=SIZES,
-        sampling_rate=0.5,
-        steps=steps,
+        flow=SIZES,
+        training=vf.Training(steps=steps, sampling_rate=0.5),
     )
     print("before an image is read:")
-    for purpose, epsilon, _ in estimator.ledger().shares(1e-6):
-        print(f"  {purpose}: epsilon {epsilon:.3g} alone")
+    print(estimator.plan())
 
     model = estimator.fit(train, train_labels)
     samples = model.sample(5_000)

@@ -26,14 +26,14 @@ def main(steps: int | None) -> None:
         ("6 columns with bounds, splines", spline, NUM_COLUMNS),
         ("10 columns in a ball", in_ball, 10),
     ):
-        recipe = estimator.recipe(dim)
-        training = "no training"
-        if recipe.steps:
-            training = f"{recipe.steps} steps of {recipe.architecture.kind}"
-        print(f"  {name}: start {recipe.start}, then {training}")
+        plan = estimator.plan(dim)
+        flow = "no flow" if plan.flow is None else f"a flow of kind {plan.flow.kind}"
+        print(f"  {name}: {', '.join(one.purpose for one in plan.releases)} ({flow})")
+    in_box = replace(in_box, training=vf.Training(steps=steps))
+    print(f"\n{in_box.plan(NUM_COLUMNS)}")
 
     rows = vf.datasets.correlated(NUM_RECORDS, NUM_COLUMNS)
-    model = replace(in_box, steps=steps).fit(rows)
+    model = in_box.fit(rows)
 
     held_out = vf.datasets.correlated(2_000, NUM_COLUMNS, seed=1)
     print(f"\nlog-density of held-out rows: {model.log_prob(held_out).mean():.3f} on average")

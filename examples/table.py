@@ -54,12 +54,11 @@ def main() -> None:
         schema=SCHEMA,
         budget=vf.Budget(epsilon=3.0, delta=1e-6),
         warm_start="none",
-        steps=steps,
-        hidden=(32,),
+        flow=vf.codes(hidden=(32,)),
+        training=vf.Training(steps=steps),
     )
     print("before a row is read:")
-    for purpose, epsilon, _ in estimator.preview().shares(1e-6):
-        print(f"  {purpose}: epsilon {epsilon:.3g} alone")
+    print(estimator.plan())
 
     model = estimator.fit(rows)
     synthetic = model.sample(2_000)

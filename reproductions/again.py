@@ -1,135 +1,177 @@
-"""`python -m reproductions.again`: finished runs once more, to see whether the numbers are the same.
+"""`python -m reproductions again`: some cells of the tables once more, tested against their spread.
 
-For each kind of run, the one that was quickest on this machine; whatever code made it. This is how the
-line `checked` of a change in `equivalent.py` is come by. Nothing is written.
+Before a release, a random tenth of the cells that have a spread is made again, whatever runs are on
+disk. Nothing is written. A new mean agrees with the recorded one unless Student's test, by the recorded
+spread, rejects that. The level of each test is the false alarms of a call over the number of cells.
 """
 
 import argparse
-import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+import random
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.provenance import machine
-
 from reproductions import SYSTEMS, get
+from reproductions import records as record_files
 from reproductions.cache import Run
-from reproductions.system import Find, System
+from reproductions.records import Record
+from reproductions.running import Say
+from reproductions.system import System
 
-_MEASURED_BY_CLOCK = {"first", "second", "seconds_a_fit", "fit_seconds", "sampling_seconds"}
-_OF_THE_MOMENT = {*_MEASURED_BY_CLOCK, "images_per_second", "peak_gigabytes"}
-"""What differs from one run to the next, whatever the code."""
-
-Difference = tuple[float, str]
-"""How much, relative to the larger number, and where. No number at all: infinitely much."""
+FALSE_ALARMS = 0.01
+"""Of a call, all cells together, where no number has changed."""
 
 
-def again(system: System, *, seconds: float = 60.0, say: Callable[[str], None] = print) -> bool:
-    """Whether runs of a system give the numbers they gave, as far as they repeat.
+@dataclass(frozen=True)
+class Chosen:
+    """A cell that is made again."""
 
-    Fits without a seed, and counts on a grid with one, draw from the operating system: they differ
-    each time. A run that differs is made a second time; if it differs from itself, it tells nothing,
-    and one without privacy is taken in its place, where there is one.
+    system: System
+    record: Record
+
+    def __str__(self) -> str:
+        return f"{self.system.name}: {' / '.join(self.record.key)}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a cell: its new record, if there is one, and whether that agrees with the old."""
+
+    cell: Chosen
+    found: Record | None
+    holds: bool
+    text: str
+    seconds: float
+
+
+def choose(
+    system: System, *, share: float, limit: float, seed: int, say: Say = print
+) -> list[Chosen]:
+    """A random share of the cells of a system that can be tested, rounded up; it is said which cannot.
 
     Args:
         system: Which.
-        seconds: Runs that took longer are left out.
-        say: Where a line for each run goes.
+        share: Of the cells.
+        limit: Cells whose recorded run took more seconds are left out.
+        seed: Of the choice.
+        say: Where it is told how many there are.
     """
-    caches = system.caches(system.out, any_code=True)
-
-    def find(task: Any) -> Run | None:
-        return caches[system.kind_of(task)].find(task.name, task.settings)
-
-    same = True
-    for kind in system.kinds:
-        there = _candidates(system, kind, find)
-        if not there:
-            say(f"{system.name}, {kind}: no finished run of this machine")
-        for task, run in there:
-            title = f"{system.name}, {kind}, {task.name}"
-            if _took(task, run) > seconds:
-                say(f"{title}: left out, it took {_took(task, run):.0f} s")
-                break
-            try:
-                verdict, repeats = _verdict(lambda task=task: _result(system, task, find), run)
-            except Exception as error:  # the others are still to be compared
-                verdict, repeats = f"failed: {type(error).__name__}: {error}", True
-            say(f"{title}: {verdict}")
-            same &= not repeats or verdict == _EQUAL
-            if repeats:
-                break
-    return same
-
-
-_EQUAL = "equal to the last bit"
-
-
-def _candidates(system: System, kind: str, find: Find) -> list[tuple[Any, Run]]:
-    """The quickest run of a kind on this machine, and the quickest without privacy."""
-    tasks, _ = system.chosen(system.most_splits)
-    if system.fid is not None and system.fid.is_possible():
-        tasks += system.tables.distances(tasks, find)
-    here = [
-        (task, run)
-        for task in tasks
-        if system.kind_of(task) == kind
-        and (run := find(task)) is not None
-        and run.device == machine()
+    own = set(system.tables.keys())
+    measured = [
+        r
+        for r in record_files.read(system.out / "results.json")
+        if r.splits and r.ours is not None and r.key in own
     ]
-    here.sort(key=lambda pair: _took(*pair))
-    plain = [pair for pair in here[1:] if pair[0].epsilon == math.inf]
-    return here[:1] + plain[:1]
+    tested = [r for r in measured if r.spread is not None]
+    quick = [r for r in tested if (r.seconds or 0.0) <= limit]
+    chosen = random.Random(f"{seed} {system.name}").sample(quick, math.ceil(share * len(quick)))
+    single, slow = len(measured) - len(tested), len(tested) - len(quick)
+    say(
+        f"{system.name}: {len(chosen)} of {len(quick)} cells; "
+        f"left out are {single} without a spread and {slow} that took longer"
+    )
+    return [Chosen(system, record) for record in chosen]
 
 
-def _took(task: Any, run: Run) -> float:
-    return run.seconds * getattr(task, "seeds", 1)  # of several, those of one are stored
+def again(cells: Sequence[Chosen], *, splits: int = 1, say: Say = print) -> list[Verdict]:
+    """Make cells again, each on its first splits or seeds, and test them."""
+    finds: dict[str, Callable[[Any], Run]] = {}
+    verdicts = []
+    for cell in cells:
+        find = finds.setdefault(cell.system.name, _performing(cell.system))
+        start, made = time.perf_counter(), []
+        try:
+            made = cell.system.tables.records(find, splits, {cell.record.key})
+            holds, text = _tested(cell.record, made, FALSE_ALARMS / len(cells))
+        except Exception as error:  # the others are still to be made
+            holds, text = False, f"failed: {type(error).__name__}: {error}"
+        found = made[0] if made else None
+        verdicts.append(Verdict(cell, found, holds, text, time.perf_counter() - start))
+        say(f"[{len(verdicts)}/{len(cells)}] {cell}: {text}")
+    return verdicts
 
 
-def _result(system: System, task: Any, find: Find) -> Any:
-    return json.loads(json.dumps(system.perform(task, find).result))  # as it is stored
+def _performing(system: System) -> Callable[[Any], Run]:
+    """Finds the run of any task, by making it when it is first asked for."""
+    made: dict[Any, Run] = {}
+
+    def find(task: Any) -> Run:
+        if task not in made:
+            made[task] = Run.now(task.settings, system.perform(task, find))
+        return made[task]
+
+    return find
 
 
-def _verdict(perform: Callable[[], Any], run: Run) -> tuple[str, bool]:
-    """What to say of a run, and whether it repeats at all."""
-    result = perform()
-    size, where = difference(run.result, result)
-    if size == 0:
-        return _EQUAL, True
-    told = f"differs by {size:.1e} at {where}"
-    own, _ = difference(result, perform())
-    if own == 0:
-        return told, True
-    return f"{told}, and from itself by {own:.1e}: tells nothing", False
+def _tested(old: Record, made: Sequence[Record], level: float) -> tuple[bool, str]:
+    if not made or made[0].ours is None:
+        return False, "misses: nothing was measured"
+    chance = p_value(old, made[0])
+    holds = chance >= level
+    return holds, f"{'holds' if holds else 'misses'}, p = {chance:.2g}"
 
 
-def difference(old: Any, new: Any) -> Difference:
-    """The largest difference of two results, but for what a clock or the memory tells."""
-    return max(_differences(old, new), default=(0.0, ""), key=lambda found: found[0])
+def p_value(old: Record, new: Record) -> float:
+    """How likely means as far apart as these are where nothing has changed."""
+    from scipy.stats import t
+
+    assert old.ours is not None
+    assert new.ours is not None
+    off = abs(new.ours - old.ours)
+    if not old.spread:
+        return float(off == 0)
+    noise = old.spread * math.sqrt(1 / old.splits + 1 / new.splits)
+    return 2 * float(t.sf(off / noise, old.splits - 1))
 
 
-def _differences(old: Any, new: Any, where: str = "") -> Iterator[Difference]:
-    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
-        for name in old.keys() - _OF_THE_MOMENT:
-            yield from _differences(old[name], new[name], f"{where}.{name}".lstrip("."))
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for number, pair in enumerate(zip(old, new, strict=True)):
-            yield from _differences(*pair, f"{where}[{number}]")
-    elif isinstance(old, int | float) and isinstance(new, int | float):
-        yield (abs(old - new) / max(abs(old), abs(new)) if old != new else 0.0), where
-    else:
-        yield (0.0 if old == new else math.inf), where
+def show(verdicts: Sequence[Verdict]) -> None:
+    """Print one table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for name in ("system", "cell", "recorded", "splits", "date", "now", "s", ""):
+        table.add_column(
+            name, justify="right" if name in ("recorded", "splits", "now", "s") else "left"
+        )
+    for verdict in verdicts:
+        old = verdict.cell.record
+        table.add_row(
+            verdict.cell.system.name,
+            " / ".join(old.key),
+            old.measured,
+            str(old.splits),
+            old.date or "",
+            record_files.number(verdict.found.ours, digits=old.digits) if verdict.found else "-",
+            f"{verdict.seconds:.1f}",
+            verdict.text,
+        )
+    Console(markup=False, highlight=False).print(table)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 1 where a run that repeats gives other numbers, or fails."""
-    parser = argparse.ArgumentParser(prog="python -m reproductions.again", description=__doc__)
+    """The command; 1 where a cell misses or fails."""
+    parser = argparse.ArgumentParser(prog="python -m reproductions again", description=__doc__)
     parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=f"of {', '.join(SYSTEMS)}")
-    parser.add_argument("--seconds", type=float, default=60.0, help="leave out what took longer")
+    parser.add_argument("--share", type=float, default=0.1, help="of the cells, default a tenth")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="leave out what took longer"
+    )
+    parser.add_argument("--splits", type=int, default=1, help="on how many splits or seeds")
+    parser.add_argument("--seed", type=int, help="of the choice, to repeat one; default a new one")
     asked = parser.parse_args(arguments)
-    same = [again(get(name), seconds=asked.seconds) for name in asked.systems or SYSTEMS]
-    return int(not all(same))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    if not 0 < asked.share <= 1:
+        parser.error(f"--share must be above 0 and at most 1, got {asked.share:g}")
+    seed = secrets.randbelow(10**6) if asked.seed is None else asked.seed
+    print(f"chosen by --seed {seed}")
+    cells = [
+        cell
+        for name in asked.systems or SYSTEMS
+        for cell in choose(get(name), share=asked.share, limit=asked.seconds, seed=seed)
+    ]
+    verdicts = again(cells, splits=asked.splits)
+    show(verdicts)
+    return int(not all(verdict.holds for verdict in verdicts))

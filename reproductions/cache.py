@@ -1,9 +1,9 @@
 """Finished runs on disk: what was measured once is not measured again, and never mixed up.
 
-A run is one small JSON file, and an NPZ file beside it where figures need arrays. Its name holds a
-hash of its settings, its content a hash of the code that made it; a run of other code counts where that
-is known to give the same numbers (`equivalent.py`). The JSON file is written last and whole, so a run
-that was interrupted is a run that never was.
+A run is one small JSON file, and an NPZ file beside it where figures need arrays. It is found by its
+name and its settings, of which the file name holds a hash, and it says how it was measured: by which
+commit and which versions, on what and when. It is never changed; to measure again, delete it. The JSON
+file is written last and whole, so a run that was interrupted is a run that never was.
 """
 
 import hashlib
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.provenance import commit, machine, write_bytes, write_json
+from benchmarks.provenance import commit, machine, today, versions, write_bytes, write_json
 
-from reproductions.equivalent import same_numbers
+from reproductions.tasks import Finished
 
 MEASURED = ("src", "reproductions", ":!reproductions/*/results.json", ":!reproductions/*/figures")
 """What a commit has to hold for its runs to be those of the commit."""
@@ -25,33 +25,51 @@ MEASURED = ("src", "reproductions", ":!reproductions/*/results.json", ":!reprodu
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run as it was stored."""
+    """A finished run, and how it was measured.
+
+    Attributes:
+        settings: Everything that decides the result beside the code.
+        result: What was measured, as plain JSON.
+        seconds: How long it took.
+        device: What it ran on.
+        commit: The code it ran, with a plus sign where that was not committed.
+        versions: Of the libraries; None where they were not recorded.
+        date: The day it was finished; None where it was not recorded.
+        arrays: For figures.
+    """
 
     settings: dict[str, Any]
     result: dict[str, Any]
     seconds: float
     device: str
     commit: str
-    code: str
+    versions: dict[str, str] | None = None
+    date: str | None = None
     arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
+    @classmethod
+    def now(cls, settings: Mapping[str, Any], done: Finished) -> "Run":
+        """A run that was finished here, just now."""
+        return cls(
+            settings=dict(settings),
+            result=done.result,
+            seconds=done.seconds,
+            device=machine(),
+            commit=commit(*MEASURED),
+            versions=versions(),
+            date=today(),
+            arrays=done.arrays,
+        )
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True)
 class Cache:
-    """The finished runs in a folder.
-
-    Args:
-        folder: Where they are; it need not exist yet.
-        code: The fingerprint of the code that would make the runs now.
-        any_code: Take runs that any code made. Their records say so.
-    """
+    """The finished runs in a folder, which need not exist yet."""
 
     folder: Path
-    code: str
-    any_code: bool = False
 
     def find(self, name: str, settings: Mapping[str, Any]) -> Run | None:
-        """The finished run of these settings, or None.
+        """The finished run of this name and these settings, or None.
 
         Raises:
             ValueError: The file is damaged, or is of other settings than its name says.
@@ -61,19 +79,17 @@ class Cache:
             return None
         try:
             stored = json.loads(path.read_text("utf-8"))
-            same_code = stored["code"] == self.code
-            if not (self.any_code or stored["code"] in same_numbers(self.code)):
-                return None
             if stored["settings"] != dict(settings):
                 raise ValueError("its settings are not those of its name")
-            ran = commit(*MEASURED) if same_code and stored["commit"] == "unknown" else None
             return Run(
                 settings=stored["settings"],
                 result=stored["result"],
                 seconds=stored["seconds"],
                 device=stored["device"],
-                commit=ran or stored["commit"],  # a machine without git may have run this code
-                code=stored["code"],
+                commit=stored["commit"],
+                # older runs did not say
+                versions=stored.get("versions"),
+                date=stored.get("date"),
                 arrays=_arrays(path.with_suffix(".npz")),
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -81,34 +97,22 @@ class Cache:
                 f"{path.name} does not hold a finished run ({error}). Delete it to run it again."
             ) from error
 
-    def stale(self, name: str, settings: Mapping[str, Any]) -> bool:
-        """Whether the run is finished, but other code made it."""
-        return not self.any_code and self._path(name, settings).exists()
+    def store(self, name: str, run: Run) -> bool:
+        """Keep a finished run, unless another process has finished it before: that one stays.
 
-    def store(
-        self,
-        name: str,
-        settings: Mapping[str, Any],
-        result: Mapping[str, Any],
-        *,
-        seconds: float,
-        arrays: Mapping[str, np.ndarray],
-    ) -> None:
-        """Keep a finished run of here and now."""
-        path = self._path(name, settings)
-        if arrays:
-            packed, named = io.BytesIO(), {**arrays}
-            np.savez_compressed(packed, allow_pickle=False, **named)  # type: ignore[arg-type]
+        Returns:
+            Whether it was kept.
+        """
+        path = self._path(name, run.settings)
+        if path.exists():
+            return False
+        stored = {**vars(run)}
+        if arrays := stored.pop("arrays"):
+            packed = io.BytesIO()
+            np.savez_compressed(packed, allow_pickle=False, **arrays)
             write_bytes(path.with_suffix(".npz"), packed.getvalue())
-        stored = {
-            "settings": dict(settings),
-            "result": dict(result),
-            "seconds": seconds,
-            "device": machine(),
-            "commit": commit(*MEASURED),
-            "code": self.code,
-        }
         write_json(path, stored)
+        return True
 
     def _path(self, name: str, settings: Mapping[str, Any]) -> Path:
         text = json.dumps(settings, sort_keys=True, allow_nan=False)

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from veilflow.evaluation import Line
-from veilflow.evaluation.figures import BLUE, canvas, cycle, legend, save
+from reproductions.metrics.figures import BLUE, Line, canvas, cycle, legend, save
 
 _LEGEND_WIDTH = 46
 """Names longer than this stand below each other, not in two columns."""

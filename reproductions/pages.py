@@ -7,23 +7,16 @@ from pathlib import Path
 from benchmarks.provenance import bound
 
 from reproductions.blocks import Block, Column, Row, epsilon_text
-from reproductions.equivalent import changes_since
 from reproductions.figure import Figure
-from reproductions.records import FOLDER, Record, codes_of
+from reproductions.records import FOLDER, Record
 from reproductions.sheet import Key, Sheet
 
-_CODE = """\
-## Which code measured this
+_ORIGINS = """\
+## Where and when this was measured
 
-A fingerprint is a hash of what the library and the runs do, without comments, docstrings and layout.
-A plus sign behind a commit: with changes that were not committed.
+A plus sign behind a commit stands for changes that were not committed. Numbers without versions were
+measured before versions were recorded; their date is the day on which they were committed.
 
-| code | commit | | records |
-|---|---|---|---|
-"""
-
-_SINCE = """\
-Since then, in this order, code was changed in ways that no number depends on:
 """
 
 NOT_RUN = "not run"
@@ -41,10 +34,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1)
 
 
 def ours(record: Record | None) -> str:
-    """Our number in a cell, marked where it is stale."""
-    if record is None or not record.splits:
-        return NOT_RUN
-    return record.measured + ("†" if record.stale else "")
+    """Our number in a cell."""
+    return record.measured if record is not None and record.splits else NOT_RUN
 
 
 def section(
@@ -138,20 +129,20 @@ def figures(folder: Path, all_figures: Iterable[Figure]) -> str:
     return "\n".join(["## Figures", "", *shown])
 
 
-def codes(records: list[Record]) -> str:
-    """The code behind the records: fingerprint, commit, and whether it is still in use."""
-    made: dict[tuple[str, str, str], dict[str, dict[str, None]]] = {}
+def origins(records: list[Record]) -> str:
+    """Commit, date, versions and device of all records; empty if nothing was measured."""
+    made: dict[tuple[str, ...], dict[str, dict[str, None]]] = {}
     for r in records:
         if not r.splits:
             continue
         title, epsilon = r.column.split(", ")[:2]
         where = f"table {r.table}" if r.table.isdigit() else r.table
-        code = (r.code or "not recorded", r.commit, "stale" if r.stale else "")
-        made.setdefault(code, {}).setdefault(f"{where}, {r.row}, {title}", {})[epsilon] = None
+        versions = ", ".join(f"{name} {version}" for name, version in (r.versions or {}).items())
+        origin = (r.date or "", r.commit, versions, r.device)
+        made.setdefault(origin, {}).setdefault(f"{where}, {r.row}, {title}", {})[epsilon] = None
     rows = [
-        row(*code, "; ".join(f"{what} {', '.join(at)}" for what, at in which.items()))
-        for code, which in sorted(made.items())
+        (*origin, "; ".join(f"{what} {', '.join(at)}" for what, at in which.items()))
+        for origin, which in sorted(made.items())
     ]
-    since = changes_since(code for r in records if not r.stale for code in codes_of(r))
-    told = [_SINCE, *(f"- {change.why} Checked: {change.checked}" for change in since), ""]
-    return _CODE + "\n".join([*rows, "", *(told if since else [])]) if rows else ""
+    head = ("date", "commit", "versions", "on", "records")
+    return _ORIGINS + table(head, rows, words=len(head)) if rows else ""

@@ -3,23 +3,25 @@
 import json
 import math
 import statistics
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.provenance import ROOT, Better, bound, check_better, misses, write_json
 
 from reproductions.cache import Run
-from reproductions.equivalent import same_numbers
 
 FOLDER = ROOT / "reproductions"
 _AND = " and "
-"""Between the codes, devices and the like of several runs."""
+"""Between the commits, devices and the like of several runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One cell of a table: what the paper printed and what we reach.
+    """One cell of a table: what the paper printed, what we reach, and how that was measured.
+
+    A record is not changed later. A new measurement is a new record in its place.
 
     Attributes:
         table: Of the paper, as text; a figure's or our own name where there is no table.
@@ -38,8 +40,9 @@ class Record:
         seconds: Per split, of what the system's runs time: the fit, and what its page says beside.
         device: What it ran on.
         commit: The code it ran, with a plus sign where that was not committed.
-        code: The fingerprint of that code; where runs of several were taken, all of them.
-        stale: Whether code measured it that may give other numbers than the code that wrote it last.
+        date: The day it ran; None where it was not recorded.
+        versions: Of the libraries it ran with; None where they were not recorded.
+        settings: Of its runs; a list where they differ, None where they were not recorded.
         sampling: How our batches were drawn.
         paper_accountant: Whose sums the paper's epsilon is.
         paper_sampling: How the paper's batches were drawn.
@@ -65,8 +68,9 @@ class Record:
     seconds: float | None
     device: str
     commit: str
-    code: str = ""
-    stale: bool = False
+    date: str | None = None
+    versions: dict[str, str] | None = None
+    settings: dict[str, Any] | None = None
     sampling: str = ""
     paper_accountant: str = ""
     paper_sampling: str = ""
@@ -116,8 +120,6 @@ def read(path: Path) -> list[Record]:
         for item in items:
             if item["epsilon"] is not None:
                 item["epsilon"] = float(item["epsilon"])
-            # older files did not tell the code: it is not known to be that of today
-            item.setdefault("stale", "code" not in item and item["splits"] > 0)
         return [Record(**item) for item in items]
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path.name} does not hold reproduction records: {error}") from error
@@ -136,35 +138,53 @@ def merge(old: list[Record], new: list[Record]) -> tuple[list[Record], list[Reco
     return [*kept, *fresh.values()], held_back
 
 
-def dated(records: list[Record], *codes: str) -> list[Record]:
-    """The records, those marked as stale that code measured whose numbers may differ from `codes`'."""
-    known = set().union(*(same_numbers(code) for code in codes))
-    return [replace(r, stale=r.splits > 0 and not known.issuperset(codes_of(r))) for r in records]
-
-
 def provenance(runs: list[Run]) -> dict[str, Any]:
     """What every record says about the runs behind it."""
     guarantees = [run.result["guarantee"] for run in runs]
     seconds = [run.seconds for run in runs]
     return {
         "epsilon": max((float(guarantee["epsilon"]) for guarantee in guarantees), default=None),
-        "accountant": _AND.join(sorted({guarantee["accountant"] for guarantee in guarantees})),
+        "accountant": _joined(guarantee["accountant"] for guarantee in guarantees),
         "splits": len(runs),
         "seconds": round(statistics.fmean(seconds), 1) if seconds else None,
-        "device": _AND.join(sorted({run.device for run in runs})),
-        "commit": _AND.join(sorted({run.commit for run in runs})),
-        "code": _AND.join(sorted({run.code for run in runs})),
+        "device": _joined(run.device for run in runs),
+        **origin(runs),
+        "settings": _common([run.settings for run in runs]),
     }
+
+
+def origin(runs: list[Run]) -> dict[str, Any]:
+    """Which code measured some runs, and when; None where one of them does not say."""
+    dates = [run.date for run in runs if run.date is not None]
+    versions = [run.versions for run in runs if run.versions is not None]
+    told = len(versions) == len(runs) > 0
+    return {
+        "commit": _joined(run.commit for run in runs),
+        "date": _joined(dates) if len(dates) == len(runs) > 0 else None,
+        "versions": {name: _joined(v[name] for v in versions) for name in versions[0]}
+        if told
+        else None,
+    }
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return _AND.join(sorted(set(texts)))
+
+
+def _common(settings: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Settings of several runs in one: what differs, such as the split, becomes a list."""
+    if not settings:
+        return None
+    found = {}
+    for name in settings[0]:
+        values = [each[name] for each in settings]
+        found[name] = values[0] if all(value == values[0] for value in values) else values
+    return found
 
 
 def spread(values: list[float]) -> float | None:
     """The standard deviation, where there is one."""
     return statistics.stdev(values) if len(values) > 1 else None
-
-
-def codes_of(record: Record) -> list[str]:
-    """The fingerprints of all code that measured a record."""
-    return record.code.split(_AND)
 
 
 def show(title: str, records: list[Record]) -> None:
@@ -177,8 +197,7 @@ def show(title: str, records: list[Record]) -> None:
         table.add_column(name, justify="right" if name in ("paper", "ours", "must") else "left")
     for r in records:
         verdict = "" if r.must is None else "misses" if r.misses else "holds"
-        remark = ", ".join(filter(None, (verdict, "stale" if r.stale else "")))
-        cells = (number(r.paper, digits=r.digits), r.measured, bound(r.must, r.better), remark)
+        cells = (number(r.paper, digits=r.digits), r.measured, bound(r.must, r.better), verdict)
         table.add_row(r.table, r.row, r.column, r.metric, *cells)
     Console(markup=False, highlight=False).print(table)
 

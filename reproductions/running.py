@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from reproductions import records as record_files
-from reproductions.cache import Cache
+from reproductions.cache import Cache, Run
 from reproductions.records import Record
 from reproductions.tasks import Finished, Task
 
@@ -27,7 +27,7 @@ class Outcome:
 def perform_missing(
     tasks: Sequence[T],
     *,
-    cache_of: Callable[[T], Cache],
+    cache: Cache,
     perform: Callable[[T], Finished],
     told: Callable[[dict[str, Any]], str],
     say: Say,
@@ -36,7 +36,7 @@ def perform_missing(
 
     Args:
         tasks: What is to be finished.
-        cache_of: Where the run of a task is kept.
+        cache: Where runs are kept.
         perform: Makes a run.
         told: What is said of a result.
         say: Where progress is told.
@@ -44,13 +44,7 @@ def perform_missing(
     Returns:
         A line for every run that failed.
     """
-    caches = {task: cache_of(task) for task in tasks}
-    missing = [task for task in tasks if caches[task].find(task.name, task.settings) is None]
-    stale = sum(caches[task].stale(task.name, task.settings) for task in missing)
-    if stale:
-        say(
-            f"{stale} finished runs were made by other code and are done again (--any-code: are taken)"
-        )
+    missing = [task for task in tasks if cache.find(task.name, task.settings) is None]
     failures = []
     for count, task in enumerate(missing, start=1):
         where = f"[{count}/{len(missing)}]"
@@ -60,10 +54,9 @@ def perform_missing(
             failures.append(f"{task}: {type(error).__name__}: {error}")
             say(f"{where} failed: {failures[-1]}")
             continue
-        caches[task].store(
-            task.name, task.settings, done.result, seconds=done.seconds, arrays=done.arrays
-        )
-        say(f"{where} {task}: {told(done.result)}, {done.seconds:.1f} s")
+        kept = cache.store(task.name, Run.now(task.settings, done))
+        meanwhile = "" if kept else "; another process was faster, and its run is kept"
+        say(f"{where} {task}: {told(done.result)}, {done.seconds:.1f} s{meanwhile}")
     return failures
 
 
@@ -71,7 +64,6 @@ def keep(
     path: Path,
     made: list[Record],
     *,
-    codes: Collection[str],
     unmeasured: Callable[[list[Record]], list[Record]],
     say: Say,
 ) -> list[Record]:
@@ -79,18 +71,13 @@ def keep(
 
     Args:
         path: Their file.
-        made: The new ones, already dated.
-        codes: Fingerprints of the code of today; records of other code are marked.
+        made: The new ones.
         unmeasured: From the records there are to those of cells that must be measured and are not.
-        say: Where it is told what is kept or marked.
+        say: Where it is told what is kept.
     """
-    before = record_files.dated(record_files.read(path), *codes)
-    kept, held_back = record_files.merge(before, made)
+    kept, held_back = record_files.merge(record_files.read(path), made)
     for record in held_back:
         say(f"kept the record on more splits: {record.row}, {record.column}, {record.metric}")
-    stale = sum(record.stale for record in kept)
-    if stale:
-        say(f"{stale} records are of other code and marked as stale")
     if kept:
         kept += unmeasured(kept)
         record_files.write(path, kept)

@@ -2,14 +2,14 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from reproductions.batches import sampling
 from reproductions.blocks import Block, Column, Row
 from reproductions.cache import Run
-from reproductions.records import Record, provenance, spread
+from reproductions.records import Record, origin, provenance, spread
 from veilflow.privacy.ledger import Ledger
 
 Cell = tuple[Block, Row, Column]
@@ -37,12 +37,18 @@ class Sheet:
     sampling: str
     true_epsilons: Mapping[float, float] = field(default_factory=dict)
 
-    def cells(self) -> Iterator[Cell]:
-        """Every cell that a run of ours fills."""
+    def cells(self, keys: Collection[Key] | None = None) -> Iterator[Cell]:
+        """Every cell that a run of ours fills; only those of some keys, where these are given."""
         for block in self.blocks:
             for row in block.rows:
                 if row.method is not None:
-                    yield from ((block, row, column) for column in block.columns)
+                    for column in block.columns:
+                        if keys is None or self.key(block, row, column) in keys:
+                            yield block, row, column
+
+    def keys(self) -> list[Key]:
+        """Of every cell that a run of ours fills."""
+        return [self.key(*cell) for cell in self.cells()]
 
     def key(self, block: Block, row: Row, column: Column) -> Key:
         """Of the record of a cell."""
@@ -72,7 +78,6 @@ class Sheet:
         what = cell[2].what
         worst = max(values) if what.better == "lower" else min(values)
         ledger = runs[0].result.get("ledger")
-        both = provenance([*runs, *beside])
         return self._record(
             cell,
             ours=worst if what.worst else statistics.fmean(values),
@@ -80,7 +85,7 @@ class Sheet:
             must=must,
             sampling=sampling(Ledger.from_json(ledger)) if ledger else "",
             note=note,
-            **{**provenance(list(runs)), "code": both["code"], "commit": both["commit"]},
+            **{**provenance(list(runs)), **origin([*runs, *beside])},
         )
 
     def unmeasured(self, known: list[Record]) -> list[Record]:

@@ -1,7 +1,7 @@
 """A system that is measured again: what it consists of, and what all of them do with that."""
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +13,7 @@ from reproductions import records as record_files
 from reproductions import running
 from reproductions.cache import Cache, Run
 from reproductions.figure import Figure, draw_figure
-from reproductions.fingerprint import fingerprint, reachable
+from reproductions.probing import Probe
 from reproductions.records import FOLDER, Record
 from reproductions.running import Outcome, Say
 from reproductions.tasks import Finished, Task
@@ -26,22 +26,6 @@ Find = Callable[[Any], Run | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
-    """Runs that the same code decides.
-
-    Attributes:
-        own: The files of the system that do, without `.py`; those of another system behind its
-            folder and a slash.
-        library: The modules of the library that they use,
-        besides: without these packages.
-    """
-
-    own: tuple[str, ...]
-    library: tuple[str, ...]
-    besides: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class System:
     """What a reproduction consists of. Its modules all have the same names in them.
 
@@ -51,18 +35,18 @@ class System:
         most_splits: and on how many it may.
         data: The data sets that a filter may name.
         blocks: Its tables; those with a number are the paper's.
-        kinds: Its kinds of runs; code changes, and only the runs of its kind are done again.
+        kinds: Its kinds of runs: those that go through the same code. Each has a probe.
         kind_of: From a task to its kind.
+        probes: Runs of seconds, at least one for each kind.
         runs: `Task` and `perform`.
         told: What is said of a result.
-        tables: `tasks` of blocks on splits, and `records` from finished runs.
+        tables: `tasks` of blocks on splits, `keys` of its cells, and `records` from finished runs.
         unmeasured: From the records there are to those of cells that must be measured and are not.
         figures: `all_figures` on splits.
         page: `sections` of the page, from the folder and the records.
         small: From splits to the runs and figures that need no GPU and no files.
         fid: A second pass over finished runs: `is_possible` and `perform`; `tables.distances` are
             its tasks.
-        borrows: Systems of which it shows records, too.
     """
 
     name: str
@@ -70,8 +54,9 @@ class System:
     most_splits: int
     data: Collection[str]
     blocks: Sequence[Any]
-    kinds: Mapping[str, Kind]
+    kinds: tuple[str, ...]
     kind_of: Callable[[Any], str]
+    probes: tuple[Probe, ...]
     runs: ModuleType
     told: Callable[[dict[str, Any]], str]
     tables: ModuleType
@@ -80,23 +65,11 @@ class System:
     page: ModuleType
     small: Callable[[int], tuple[Sequence[Task], Sequence[Figure]]] | None = None
     fid: ModuleType | None = None
-    borrows: tuple["System", ...] = ()
 
     @property
     def out(self) -> Path:
         """The folder of its runs, records and figures, where no other is given."""
         return FOLDER / self.name
-
-    def code(self, kind: str) -> str:
-        """The fingerprint of the code that decides what runs of a kind measure."""
-        here, of = Path(str(self.runs.__file__)).parent, self.kinds[kind]
-        own = ((here.parent if "/" in name else here) / f"{name}.py" for name in of.own)
-        return fingerprint([*own, *reachable(of.library, besides=of.besides)])
-
-    def caches(self, out: Path, *, any_code: bool) -> dict[str, Cache]:
-        """Where the runs of each kind are kept."""
-        made = {"folder": out / "runs", "any_code": any_code}
-        return {kind: Cache(code=self.code(kind), **made) for kind in self.kinds}
 
     def perform(self, task: Any, find: Find) -> Finished:
         """Make the run of a task; `find` is for a task that is about other runs."""
@@ -112,7 +85,6 @@ class System:
         figure: bool = False,
         only: Iterable[str] = (),
         out: Path | None = None,
-        any_code: bool = False,
         small: bool = False,
         fid: bool = False,
         say: Say = print,
@@ -126,7 +98,6 @@ class System:
             figure: Draw the figures, after the runs they need.
             only: Of these runs, those that match a `DATA`, `DATA/EPSILON` or `DATA/EPSILON/METHOD`.
             out: The folder for runs, records and figures; the system's own where not given.
-            any_code: Take finished runs of other code, too.
             small: Only what needs no GPU and no files.
             fid: Fit nothing: measure the FID of finished runs, which needs the extra `[fid]`.
             say: Where progress is told.
@@ -141,18 +112,15 @@ class System:
         chosen, drawn = self.chosen(
             splits, table=table, figure=figure, only=only, small=small, fid=fid
         )
-        caches = self.caches(out, any_code=any_code)
-
-        def cache_of(task: Any) -> Cache:
-            return caches[self.kind_of(task)]
+        cache = Cache(out / "runs")
 
         def find(task: Any) -> Run | None:
-            return cache_of(task).find(task.name, task.settings)
+            return cache.find(task.name, task.settings)
 
         def perform(tasks: Sequence[Any]) -> list[str]:
             return running.perform_missing(
                 tasks,
-                cache_of=cache_of,
+                cache=cache,
                 perform=lambda task: self.perform(task, find),
                 told=self.told,
                 say=say,
@@ -161,13 +129,9 @@ class System:
         failures = [] if fid else perform(chosen)
         if self.fid is not None:
             failures += perform(self._distances(chosen, find, say))
-        codes = [cache.code for cache in caches.values()]
-        codes += [system.code(kind) for system in self.borrows for kind in system.kinds]
         found = functools.cache(find)  # a run fills many cells
-        made = record_files.dated(self.tables.records(found, splits), *codes)
-        kept = running.keep(
-            out / "results.json", made, codes=codes, unmeasured=self.unmeasured, say=say
-        )
+        made = self.tables.records(found, splits)
+        kept = running.keep(out / "results.json", made, unmeasured=self.unmeasured, say=say)
         for each in drawn:
             draw_figure(each, out / "figures", found, made, say)
         if kept and out.resolve() == self.out.resolve():

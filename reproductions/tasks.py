@@ -1,7 +1,6 @@
 """What to run, and what a run leaves: the same few words in every reproduction.
 
-Names and settings are how a finished run is found again, so they never change. No fingerprint counts
-this file: what it decides is compared whenever a run is looked for.
+Names and settings are how a finished run is found again, so they never change.
 """
 
 import math

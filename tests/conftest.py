@@ -1,6 +1,7 @@
 """Settings of every test: strict JAX, repeatable hypothesis, data only where there is some."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -21,7 +22,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("veilflow")
 
 
-_OPTIMIZED = ("engine", "nn", "privacy", "models/image", "models/expm")
+_OPTIMIZED = ("engine", "nn", "privacy", "models/image", "releases/expm")
 """Folders of tests that need programs as users get them: what fusion rounds is what they are about."""
 _HERE = Path(__file__).parent
 
@@ -31,8 +32,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Elsewhere the compiler takes most of the time, and most of that makes small programs faster."""
     folder = item.path.relative_to(_HERE).parent.as_posix()
     hasty = not folder.startswith(_OPTIMIZED)
+    if hasty != jax.config.read("jax_disable_most_optimizations"):
+        jax.clear_caches()  # which do not tell the two kinds of programs apart
     jax.config.update("jax_disable_most_optimizations", hasty)
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(hasty)  # for processes that a test starts
+
+
+_MOST_MAPS = 20_000
+"""Regions of memory of a process; Linux allows 65,530, and every compiled program takes some."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_programs() -> Iterator[None]:
+    """Forget compiled programs when there are many: at the limit the compiler ends the process."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
+        jax.clear_caches()
 
 
 @pytest.fixture

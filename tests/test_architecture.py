@@ -15,6 +15,7 @@ ROWS = [
     {"nn"},
     {"privacy", "flows"},
     {"engine", "tabular", "images"},
+    {"releases"},
     {"models"},
     {"evaluation", "audit", "datasets"},
     {"reports", "studio"},
@@ -25,7 +26,7 @@ ROW = {folder: row for row, folders in enumerate(ROWS) for folder in folders}
 
 OUR_MODULE = re.compile(rf"veilflow\.({'|'.join(ROW)})(\.\w+)*")
 
-OUTSIDE = ("benchmarks", "reproductions", "examples")
+OUTSIDE = ("benchmarks", "reproductions", "examples", "tools")
 PUBLIC = {"veilflow", "engine", "nn", "flows", "privacy", "images", "evaluation", "audit"}
 
 
@@ -80,15 +81,20 @@ def test_every_folder_of_the_package_has_a_row():
     assert {folder_of(path) for path in modules()} <= set(ROW)
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_file_imports_only_from_its_own_folder_and_lower_rows(path: Path):
-    assert upward(folder_of(path), path.read_text("utf-8"), package_of(path)) == set()
+def test_a_file_imports_only_from_its_own_folder_and_lower_rows():
+    found = {
+        str(path.relative_to(PACKAGE)): upward(
+            folder_of(path), path.read_text("utf-8"), package_of(path)
+        )
+        for path in modules()
+    }
+    assert {path: names for path, names in found.items() if names} == {}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_the_package_never_imports_benchmarks_reproductions_or_examples(path: Path):
-    names = imported_modules(path.read_text("utf-8"), package_of(path))
-    assert {name.split(".")[0] for name in names}.isdisjoint(OUTSIDE)
+def test_the_package_never_imports_what_stands_beside_it():
+    for path in modules():
+        names = imported_modules(path.read_text("utf-8"), package_of(path))
+        assert {name.split(".")[0] for name in names}.isdisjoint(OUTSIDE), path
 
 
 def private_use(source: str) -> set[str]:
@@ -101,7 +107,46 @@ def private_use(source: str) -> set[str]:
     }
 
 
-def test_benchmarks_reproductions_and_examples_use_only_the_public_api():
+OPENS = {"privacy", "engine", "releases"}
+"""Folders whose files may look at records."""
+
+
+def opens_records(source: str) -> bool:
+    """Whether a file calls `.open()`: without arguments, that is the door of `Sensitive`."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "open"
+        and not node.args
+        and not node.keywords
+        for node in ast.walk(ast.parse(source))
+    )
+
+
+def test_records_are_opened_where_releases_are_made_and_nowhere_else():
+    found = {
+        str(path.relative_to(PACKAGE).as_posix())
+        for path in modules()
+        if folder_of(path) not in OPENS and opens_records(path.read_text("utf-8"))
+    }
+    assert found == set(), "move what looks at records into veilflow.releases"
+
+
+@pytest.mark.parametrize(
+    ("source", "caught"),
+    [
+        ("rows = records.open()", True),
+        ("rows = fit.source.view('x', make).open()[0]", True),
+        ("def f(x):\n    return [y for y in x.map(g).open()]", True),
+        ("with path.open('rb') as file:\n    file.read()", False),
+        ("open(path)\nos.open(path, os.O_RDONLY)\nschema.open", False),
+    ],
+)
+def test_the_check_itself_sees_records_that_are_opened(source: str, caught: bool):
+    assert opens_records(source) == caught
+
+
+def test_what_stands_beside_the_package_uses_only_its_public_api():
     files = [path for folder in OUTSIDE for path in sorted((ROOT / folder).rglob("*.py"))]
     found = {str(path.relative_to(ROOT)): private_use(path.read_text("utf-8")) for path in files}
     assert {path: names for path, names in found.items() if names} == {}

@@ -191,9 +191,10 @@ def test_every_alternative_of_the_planner_of_tables_is_one():
     for name, size, epsilon, choices in table_planner.CASES:
         _, schema = generated_tables.TABLES[name](20, seed=1)
         given = {"budget": vf.Budget(epsilon=epsilon, delta=1e-5), "num_records": size}
-        planned = vf.TableFlow(schema=schema, **given).recipe()
+        usual = vf.TableFlow(schema=schema, **given)
+        planned, training = usual.plan(), table_planner.training_of(usual)
         for choice, settings in choices.items():
-            made = vf.TableFlow(schema=schema, **given, **settings(planned.to_json())).recipe()
+            made = vf.TableFlow(schema=schema, **given, **settings(training)).plan()
             assert (made == planned) is (choice == "as planned"), (name, epsilon, choice)
 
 

@@ -6,11 +6,10 @@ kept in `reproductions/anomaly/runs/` and not done again; records, figures and t
 
 from typing import Any
 
-from reproductions import dp_lflow, dp_nf
-from reproductions.anomaly_detection import figures, page, runs, tables, targets
+from reproductions.anomaly_detection import figures, page, probes, runs, tables, targets
 from reproductions.anomaly_detection.runs import ENSEMBLE, PARTS, REFERENCE, STREAMS, Task
 from reproductions.anomaly_detection.tables import SHEET
-from reproductions.system import Kind, System
+from reproductions.system import System
 
 FITS = "fits"
 
@@ -27,23 +26,7 @@ def _kind_of(task: Task) -> str:
     return task.data if task.data in _KINDS else FITS
 
 
-def _fits(*own: str) -> Kind:
-    run = dp_nf.SYSTEM.kinds[dp_nf.RUN]
-    return Kind(
-        own=(*own, "dp_nf/data", "dp_nf/estimators"),
-        library=(*run.library, "models.detect.likelihood"),
-        besides=run.besides,
-    )
-
-
-_VOTES = ("datasets", "models.detect.ensemble")
-_STREAMS = Kind(own=("ensembles", "streams"), library=_VOTES, besides=("tabular",))
-_KINDS = {
-    FITS: _fits("fits", "sets"),
-    REFERENCE: _fits("fits", "references", "sets"),
-    ENSEMBLE: Kind(own=("ensembles",), library=_VOTES, besides=("tabular",)),
-    **dict.fromkeys((PARTS, *STREAMS), _STREAMS),
-}
+_KINDS = (FITS, REFERENCE, ENSEMBLE, PARTS, *STREAMS)
 SYSTEM = System(
     name="anomaly",
     splits=3,
@@ -52,6 +35,7 @@ SYSTEM = System(
     blocks=SHEET.blocks,
     kinds=_KINDS,
     kind_of=_kind_of,
+    probes=probes.PROBES,
     runs=runs,
     told=_told,
     tables=tables,
@@ -59,6 +43,5 @@ SYSTEM = System(
     figures=figures,
     page=page,
     small=lambda splits: (tables.tasks(targets.SMALL, splits), ()),
-    borrows=(dp_nf.SYSTEM, dp_lflow.SYSTEM),
 )
 reproduce = SYSTEM.reproduce

@@ -1,7 +1,7 @@
 """What other reproductions have measured and this page is about: Figure 5 and Table 3.
 
-Their fits take a GPU, and are not done twice. Records keep the code, the commit and the device of the
-run, and are stale here where they are stale there.
+Their fits take a GPU, and are not done twice. Records keep the commit, the date and the device of
+the run.
 """
 
 import math
@@ -10,10 +10,10 @@ from pathlib import Path
 
 from reproductions import dp_lflow, dp_nf
 from reproductions import records as record_files
+from reproductions.dp_nf.tables import AREA, FIGURE_5
 from reproductions.records import Record
 
-FIGURE_5, TABLE_3 = "figure 5", "3"
-AREA = "AUROC of anomalies"
+TABLE_3 = "3"
 _FLOW, _MIXTURE, _PLAIN = "DP-NF", "DP-MoG_3", "NF without privacy"
 _LEAD = "AUROC above that of DP-MoG_3 by"
 _LOST = "AUROC below that without privacy by"

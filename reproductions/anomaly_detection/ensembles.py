@@ -51,8 +51,8 @@ def perform(density: str, *, split: int, parts: int = PARTS) -> dict[str, Any]:
     Returns:
         By epsilon, the probabilities that an answer is right, for both kinds of rows and on average.
     """
-    plan = answers(vf.Budget(TUNED, 0.0), parts=parts)
-    level = threshold(density, records=RECORDS, plan=plan, seed=500 + split)
+    tuned = planned(vf.Budget(TUNED, 0.0), parts=parts)
+    level = threshold(density, records=RECORDS, plan=tuned.answers, seed=500 + split)
     ensemble = fit(density, parts=parts, records=RECORDS, seed=split)
     rows = asked(_ASKED, away=AWAY, seed=300 + split)
     ordinary, strange = (votes(ensemble, one, level) for one in (rows.ordinary, rows.anomalies))
@@ -68,14 +68,22 @@ def perform(density: str, *, split: int, parts: int = PARTS) -> dict[str, Any]:
             "kept": kept,
             "found": found,
         }
-    ledger = plan.ledger(1)
-    return {**result, "guarantee": ledger.guarantee(delta=0).to_json(), "ledger": ledger.to_json()}
+    return {
+        **result,
+        "guarantee": tuned.guarantee.to_json(),
+        "ledger": tuned.ledger.to_json(),
+    }
+
+
+def planned(budget: vf.Budget, *, parts: int, queries: int = 1) -> Any:
+    """What an estimator plans before it fits: Algorithm 2 for so many queries and a budget."""
+    estimator = vf.EnsembleDetector(budget=budget, bounds=BOUNDS, parts=parts, max_queries=queries)
+    return estimator.plan()
 
 
 def answers(budget: vf.Budget, *, parts: int, queries: int = 1) -> Any:
-    """How Algorithm 2 answers so many queries for a budget: what an estimator plans before it fits."""
-    estimator = vf.EnsembleDetector(budget=budget, bounds=BOUNDS, parts=parts, max_queries=queries)
-    return estimator.plan
+    """How Algorithm 2 answers so many queries for a budget."""
+    return planned(budget, parts=parts, queries=queries).answers
 
 
 def fit(density: str, *, parts: int, records: int, seed: int) -> vf.FittedEnsemble:

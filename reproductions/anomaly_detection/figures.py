@@ -8,9 +8,10 @@ from reproductions.anomaly_detection import ensembles, fits, sets, streams, targ
 from reproductions.anomaly_detection.runs import ENSEMBLE, PARTS, REFERENCE, STREAMS
 from reproductions.anomaly_detection.tables import TITLES, tasks, tasks_of
 from reproductions.figure import Figure, Find
+from reproductions.metrics.figures import Line
+from reproductions.metrics.roc import draw_roc
 from reproductions.records import Record
-from veilflow import evaluation
-from veilflow.evaluation import Line, Roc
+from veilflow.evaluation import Roc
 
 _NAMES = {"flow": "flow", REFERENCE: "flow", "mixture-3": "mixture_3"}
 
@@ -119,7 +120,7 @@ def _curves(name: str, most: int) -> Figure:
             label = drawing.subscripted(f"{_NAMES[task.method]}, {privacy}")
             false, true = run.arrays["roc"]
             curves[label] = Roc(false, true, run.result["auroc"])
-        evaluation.draw_roc(path, curves, title=TITLES[name])
+        draw_roc(path, curves, title=TITLES[name])
 
     what = "attacks" if name == sets.NETWORK else "frauds"
     return Figure(

@@ -36,7 +36,7 @@ def sections(folder: Path, records: list[Record]) -> list[str]:
     found += [prose.IMAGES, _images(records), pages.figures(folder, figures.all_figures(3))]
     found += [prose.LOOKED_AT, _declared()]
     how = pages.how(records)
-    found += [prose.HOW + how if how else "", pages.codes(records)]
+    found += [prose.HOW + how if how else "", pages.origins(records)]
     return found
 
 

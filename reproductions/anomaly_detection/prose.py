@@ -16,8 +16,8 @@ veilflow reproduce anomaly --check     # which records miss what they must reach
 A detector here is either a threshold on a *released* density ([guide](../guides/detect.md)), which
 answers for nothing, or an ensemble whose models stay secret and whose every answer is paid for. No
 threshold below has seen a row that it is judged by: the paper's did, in both figures. Cells are means
-over splits or draws, with the standard deviation between them; † marks stale ones, measured by
-[other code](#which-code-measured-this) than that of the command that last wrote the results.
+over splits or draws, with the standard deviation between them;
+[where and when](#where-and-when-this-was-measured) each was measured stands at the end.
 """
 
 NONE = """\

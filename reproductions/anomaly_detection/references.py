@@ -25,8 +25,7 @@ def perform(name: str, *, split: int) -> tuple[dict[str, Any], dict[str, np.ndar
         budget=vf.Budget(math.inf, case.facts.delta),
         num_records=len(case.records),
         flow=vf.maf(blocks=5, hidden=(100, 100)),
-        steps=STEPS,
-        batch_size=BATCH,
+        training=vf.Training(steps=STEPS, batch_size=BATCH),
         **case.facts.domain,
     )
     model = estimators.fit(estimator, case.records)

@@ -14,7 +14,7 @@ from jaxtyping import Float
 import veilflow as vf
 from reproductions.dp_nf import data as dp_nf
 from reproductions.dp_nf.data import Facts
-from veilflow import evaluation
+from reproductions.metrics.roc import anomalies
 
 TOYS = dp_nf.TOYS
 NETWORK, CARDS, LIFE = "network", "cards", "lifesci"
@@ -119,7 +119,7 @@ def load(name: str, split: int) -> Case:
     if name in TOYS:  # there are as many as one likes
         ordinary = _GENERATORS[name](_FRESH, seed=1000 + split, standardize=True)
     # as in the paper: uniform in the tails of the test rows
-    strange = evaluation.anomalies(ordinary, seed=split)
+    strange = anomalies(ordinary, seed=split)
     return Case(dp_nf.FACTS[name], records, ordinary, strange)
 
 

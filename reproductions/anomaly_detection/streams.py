@@ -63,26 +63,20 @@ def perform(kind: str, *, split: int) -> dict[str, Any]:
     found["right_votes"] = float(np.mean((normal > PARTS / 2) == ~odd))
     rng = np.random.default_rng(split)
     for length in LENGTHS:
-        plan = search(budget, kind, length * ANOMALIES // QUERIES + SPARE)
+        plan = search(budget, kind, length * ANOMALIES // QUERIES + SPARE).answers
         found[f"{length} queries"] = {
             "plain": accuracy(_answers(budget, length), normal, odd),
             "sparse": simulated(plan, normal, odd, length=length, rng=rng),
         }
-    plan = search(budget, kind, ANOMALIES + SPARE)
-    answered = dataclasses.replace(ensemble, plan=plan, threshold=level)
-    said = answered.query(rows)
+    plan = search(budget, kind, ANOMALIES + SPARE, threshold=level)
+    said = dataclasses.replace(ensemble, plan=plan).query(rows)
     found["sparse"] = found[f"{QUERIES} queries"]["sparse"]
     found["library"] = float(np.sum(said == odd[: len(said)]) / QUERIES)
     found["equal"] = as_accurate(budget, normal, odd, found["sparse"])
-    majority = search(budget, kind, ANOMALIES + SPARE, quorum=0.5)
+    majority = search(budget, kind, ANOMALIES + SPARE, quorum=0.5).answers
     half = simulated(majority, normal, odd, length=QUERIES, rng=rng)
     found["equal_majority"] = as_accurate(budget, normal, odd, half)
-    ledger = plan.ledger(1)
-    return {
-        **found,
-        "guarantee": ledger.guarantee(delta=delta).to_json(),
-        "ledger": ledger.to_json(),
-    }
+    return {**found, "guarantee": plan.guarantee.to_json(), "ledger": plan.ledger.to_json()}
 
 
 def trade_off(*, split: int) -> dict[str, Any]:
@@ -103,8 +97,7 @@ def trade_off(*, split: int) -> dict[str, Any]:
             / 2
             for count in COUNTS
         }
-    ledger = ensembles.answers(budget, parts=KS[0], queries=COUNTS[0]).ledger(1)
-    guarantee = ledger.guarantee(delta=budget.delta).to_json()
+    guarantee = ensembles.planned(budget, parts=KS[0], queries=COUNTS[0]).guarantee.to_json()
     return {**found, "guarantee": {**guarantee, "epsilon": budget.epsilon}}
 
 
@@ -117,7 +110,14 @@ def stream(num_rows: int, *, seed: int) -> tuple[np.ndarray, Odd]:
     return np.concatenate([rows.ordinary, rows.anomalies])[order], odd[order]
 
 
-def search(budget: vf.Budget, kind: str, anomalies: int, *, quorum: float = QUORUM) -> Any:
+def search(
+    budget: vf.Budget,
+    kind: str,
+    anomalies: int,
+    *,
+    quorum: float = QUORUM,
+    threshold: float | str = "uniform",
+) -> Any:
     """Sparse vector: one noisy threshold for all where epsilons add up, else one for each."""
     estimator = vf.EnsembleDetector(
         budget=budget,
@@ -127,8 +127,9 @@ def search(budget: vf.Budget, kind: str, anomalies: int, *, quorum: float = QUOR
         max_anomalies=anomalies,
         quorum=quorum,
         renew=kind != "pure",
+        threshold=threshold,
     )
-    return estimator.plan
+    return estimator.plan()
 
 
 def accuracy(plan: Any, normal: Votes, odd: Odd) -> float:
@@ -138,7 +139,7 @@ def accuracy(plan: Any, normal: Votes, odd: Odd) -> float:
 
 
 def simulated(
-    plan: Any,
+    answers: Any,
     normal: Votes,
     odd: Odd,
     *,
@@ -149,32 +150,32 @@ def simulated(
     """The mean share of right answers by sparse vector; a row without an answer is not right.
 
     Args:
-        plan: Of sparse vector.
+        answers: By sparse vector.
         normal: Votes for each row of the whole stream.
         odd: Which of them are anomalies.
         length: How many of its rows are asked about; other ones each time.
         rng: Of rows and noise.
         repeats: How often.
     """
-    against, shares = plan.parts - np.asarray(normal, float), []
+    against, shares = answers.parts - np.asarray(normal, float), []
     for _ in range(repeats):
         kept = _few(odd, length, rng)
-        shares.append(_one(plan, against[kept], odd[kept], rng))
+        shares.append(_one(answers, against[kept], odd[kept], rng))
     return float(np.mean(shares))
 
 
-def _one(plan: Any, against: np.ndarray, odd: Odd, rng: np.random.Generator) -> float:
+def _one(answers: Any, against: np.ndarray, odd: Odd, rng: np.random.Generator) -> float:
     """One stream: Laplace noise of the library's scales, in place of its discrete twin."""
-    share = 1 / (1 + (2 * plan.anomalies) ** (2 / 3))
+    share = 1 / (1 + (2 * answers.anomalies) ** (2 / 3))
     noisy = against + rng.laplace(
-        scale=2 * plan.anomalies / (plan.epsilon * (1 - share)), size=len(against)
+        scale=2 * answers.anomalies / (answers.epsilon * (1 - share)), size=len(against)
     )
     said, place = np.zeros(len(odd), bool), 0
-    for _ in range(plan.limit):
-        bar = plan.quorum * plan.parts + rng.laplace(scale=1 / (plan.epsilon * share))
-        above = place + np.flatnonzero(noisy[place:] >= bar)[: plan.anomalies]
+    for _ in range(answers.limit):
+        bar = answers.quorum * answers.parts + rng.laplace(scale=1 / (answers.epsilon * share))
+        above = place + np.flatnonzero(noisy[place:] >= bar)[: answers.anomalies]
         said[above] = True
-        if len(above) < plan.anomalies:
+        if len(above) < answers.anomalies:
             return float(np.mean(said == odd))
         place = int(above[-1]) + 1
     return float(np.sum(said[:place] == odd[:place]) / len(odd))

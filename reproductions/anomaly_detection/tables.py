@@ -1,7 +1,7 @@
 """Which runs the tables need, and the records that finished ones make."""
 
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from reproductions.anomaly_detection import elsewhere, fits, sets, streams
@@ -15,7 +15,7 @@ from reproductions.anomaly_detection.targets import (
 from reproductions.blocks import Block, Row
 from reproductions.cache import Run
 from reproductions.records import Record, spread
-from reproductions.sheet import Cell, Sheet
+from reproductions.sheet import Cell, Key, Sheet
 from veilflow.privacy.events import ExponentialMechanism
 from veilflow.privacy.ledger import Ledger
 
@@ -78,10 +78,17 @@ def tasks(blocks: Iterable[Block], most: int) -> list[Task]:
     )
 
 
-def records(find: Find, most: int) -> list[Record]:
-    """A record for every cell of which a run is finished, and those that others have measured."""
-    made = [_record(cell, find, most) for cell in SHEET.cells()]
-    return [*(record for record in made if record is not None), *elsewhere.records()]
+keys = SHEET.keys
+
+
+def records(find: Find, most: int, only: Collection[Key] | None = None) -> list[Record]:
+    """A record for every cell of which a run is finished, and those that others have measured.
+
+    Where keys are given: for our cells of these keys.
+    """
+    made = [_record(cell, find, most) for cell in SHEET.cells(only)]
+    found = [record for record in made if record is not None]
+    return found if only is not None else [*found, *elsewhere.records()]
 
 
 def _record(cell: Cell, find: Find, most: int) -> Record | None:

@@ -6,10 +6,10 @@ kept in `reproductions/dp-hflow/runs/` and not done again; records, figures and 
 
 from typing import Any
 
-from reproductions.dp_hflow import figures, page, runs, tables
+from reproductions.dp_hflow import figures, page, probes, runs, tables
 from reproductions.dp_hflow.measures import TITLES
 from reproductions.dp_hflow.runs import HELD_OUT, REAL, Task
-from reproductions.system import Kind, System
+from reproductions.system import System
 
 MODEL, REFERENCE = "model", "reference"
 
@@ -23,33 +23,18 @@ def _told(result: dict[str, Any]) -> str:
 
 
 def _kind_of(task: Task) -> str:
-    # what real rows reach takes long to measure, and no model decides it
     return REFERENCE if task.method in (REAL, HELD_OUT) else MODEL
 
 
-_MEASURES = ("classifiers", "detection", "log_likelihood", "marginals")
-_DISTANCES = ("rank_correlation", "table_marginals", "value_shares")
-_REFERENCE = Kind(
-    own=("data", "measuring", "runs"),
-    library=(
-        "datasets",
-        *(f"evaluation.{name}" for name in (*_MEASURES, *_DISTANCES)),
-        "tabular.columns",
-        "tabular.schema",
-    ),
-)
-_MODEL = Kind(
-    own=(*_REFERENCE.own, "estimators"),
-    library=(*_REFERENCE.library, "models.table.table_flow", "privacy.budget"),
-)
 SYSTEM = System(
     name="dp-hflow",
     splits=3,
     most_splits=10,
     data=TITLES,
     blocks=tables.SHEET.blocks,
-    kinds={REFERENCE: _REFERENCE, MODEL: _MODEL},
+    kinds=(REFERENCE, MODEL),
     kind_of=_kind_of,
+    probes=probes.PROBES,
     runs=runs,
     told=_told,
     tables=tables,

@@ -20,24 +20,26 @@ class Method:
 
     Attributes:
         settings: Of `vf.TableFlow`.
+        training: Of `vf.Training`.
         flow: Of `vf.hflow`, where the paper's flow takes the place of the flow of codes.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
     flow: Mapping[str, Any] | None = None
 
 
 _COLD = {"warm_start": "none"}
 
 
-def _paper(*, flow: Mapping[str, Any] | None = None, **settings: Any) -> Method:
-    return Method({**_COLD, **settings}, flow or {})
+def _paper(*, flow: Mapping[str, Any] | None = None, **training: Any) -> Method:
+    return Method(_COLD, training, flow or {})
 
 
 METHODS: dict[str, Method] = {
     "codes": Method(),
     "codes-cold": Method(_COLD),
-    "marginals": Method({"steps": 0}),
+    "marginals": Method(training={"steps": 0}),
     "hflow": _paper(),
     "hflow-separate": _paper(flow={"network": "separate"}),
     "hflow-lu": _paper(flow={"linear": "lu"}),
@@ -67,7 +69,7 @@ def build(
     if method not in METHODS:
         raise ValueError(f"the methods are {', '.join(METHODS)}; got {method!r}.")
     chosen = METHODS[method]
-    settings = dict(chosen.settings)
+    settings = {**chosen.settings, "training": vf.Training(**chosen.training)}
     if chosen.flow is not None:
         settings["flow"] = vf.hflow(**chosen.flow)
     budget = vf.Budget(epsilon=epsilon, delta=delta)

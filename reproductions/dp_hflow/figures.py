@@ -15,9 +15,9 @@ from reproductions.dp_hflow.measures import across
 from reproductions.dp_hflow.measuring import SHOWN
 from reproductions.dp_hflow.runs import Task
 from reproductions.figure import Figure, Find
+from reproductions.metrics.figures import Line
+from reproductions.metrics.marginals import Marginal, draw_marginals
 from reproductions.records import Record
-from veilflow import evaluation
-from veilflow.evaluation import Line, Marginal
 
 METHODS = {"TableFlow": "codes", "DP-HFlow made sound": "hflow"}
 """Those whose rows are shown."""
@@ -45,7 +45,7 @@ def _marginals(name: str, method: str) -> Figure:
         names = [column.replace("_", " ") for task in tasks for column in SHOWN[task.data]]
         # the last two words tell long names apart well enough
         short = [" ".join(words.split()[-2:]) for words in names]
-        evaluation.draw_marginals(path, {name: found}, columns=short, title=f"epsilon {_EPSILON:g}")
+        draw_marginals(path, {name: found}, columns=short, title=f"epsilon {_EPSILON:g}")
 
     tasks = tuple(_first(data, method) for data in ("covertype", "adult"))
     caption = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reproductions.dp_hflow.data import Data
+from reproductions.metrics.marginals import compare_marginals
 from veilflow import evaluation
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def histograms(name: str, found: Data, synthetic: "pd.DataFrame") -> dict[str, n
     arrays = {}
     for column in SHOWN.get(name, ()):
         real, made, bins, bounds = _cells(found, synthetic, column)
-        (marginal,) = evaluation.compare_marginals(real, made, bins=bins, bounds=bounds)
+        (marginal,) = compare_marginals(real, made, bins=bins, bounds=bounds)
         for part in ("edges", "real", "synthetic"):
             arrays[f"{column}_{part}"] = getattr(marginal, part)
     return arrays

@@ -32,5 +32,5 @@ def sections(folder: Path, records: list[Record]) -> list[str]:
         found += [words, *shown]
     found += [pages.figures(folder, figures.all_figures(1)), prose.LOOKED_AT, prose.DECLARED]
     how = pages.how(records)
-    found += [prose.HOW + how if how else "", pages.codes(records)]
+    found += [prose.HOW + how if how else "", pages.origins(records)]
     return found

@@ -29,8 +29,8 @@ range, Kendall's tau on at most 100,000 rows, both from the training rows. "Real
 rows in the place of synthetic ones.
 
 An arrow tells which way is better. Cells are means over seeds of the fit, with the standard deviation
-between them; rows are split once. † marks stale ones, measured by
-[other code](#which-code-measured-this) than that of the command that last wrote the results.
+between them; rows are split once. [Where and when](#where-and-when-this-was-measured) each was
+measured stands at the end.
 
 ## What must be reached
 

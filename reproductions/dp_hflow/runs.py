@@ -7,8 +7,8 @@ from typing import Any
 
 from reproductions import memory
 from reproductions.dp_hflow import data, estimators, measuring
+from reproductions.metrics.log_likelihood import mean_log_likelihood
 from reproductions.tasks import Finished, OfSeed
-from veilflow import evaluation
 
 DELTA = 1e-5
 """The paper's."""
@@ -49,14 +49,14 @@ def perform(task: Task) -> Finished:
     peak = memory.peak_gigabytes()
     rows = len(found.train)
     synthetic = synthetic.head(rows) if rows <= SAMPLED else model.sample(rows, seed=seed)
-    likelihood = evaluation.mean_log_likelihood(model, found.test)
+    likelihood = mean_log_likelihood(model, found.test)
     result = {
         **measuring.measure(task.data, found, synthetic, seed=task.split),
         "log_likelihood": _plain(dataclasses.asdict(likelihood)),
         "fit_seconds": fitted - start,
         "sampling_seconds": sampled - fitted,
         "peak_gigabytes": peak,
-        "recipe": model.settings["recipe"],
+        "plan": model.to_artifact().manifest["plan"],
         "guarantee": model.guarantee.to_json(),
         "ledger": model.ledger.to_json(),
     }

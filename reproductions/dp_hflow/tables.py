@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from reproductions.blocks import Block, Column
 from reproductions.cache import Run
@@ -12,7 +12,7 @@ from reproductions.dp_hflow.paper import TABLES
 from reproductions.dp_hflow.runs import DELTA, REAL, Task
 from reproductions.dp_hflow.targets import TARGETS
 from reproductions.records import Record
-from reproductions.sheet import Cell, Sheet
+from reproductions.sheet import Cell, Key, Sheet
 
 Find = Callable[[Task], Run | None]
 """From a task to its finished run, if it is."""
@@ -49,9 +49,12 @@ def _bases(column: Column) -> tuple[tuple[str, float], ...]:
     return ((REAL, math.inf),) if column.share else ()
 
 
-def records(find: Find, splits: int) -> list[Record]:
-    """A record for every cell of which a run is finished."""
-    made = [_record(cell, find, splits) for cell in SHEET.cells()]
+keys = SHEET.keys
+
+
+def records(find: Find, splits: int, only: Collection[Key] | None = None) -> list[Record]:
+    """A record for every cell of which a run is finished; for those of some keys, where given."""
+    made = [_record(cell, find, splits) for cell in SHEET.cells(only)]
     return [record for record in made if record is not None]
 
 

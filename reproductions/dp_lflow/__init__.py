@@ -6,12 +6,12 @@ kept in `reproductions/dp-lflow/runs/` and not done again; records, figures and 
 
 from typing import Any
 
-from reproductions.dp_lflow import fid, figures, page, runs, tables
+from reproductions.dp_lflow import fid, figures, page, probes, runs, tables
 from reproductions.dp_lflow.data import FACTS
 from reproductions.dp_lflow.runs import REAL, Task
 from reproductions.dp_lflow.sharpening import RAW, SHARPENED
 from reproductions.dp_lflow.targets import SMALL
-from reproductions.system import Kind, System
+from reproductions.system import System
 
 MODEL, REFERENCE, DISTANCE = "model", "reference", "distance"
 
@@ -33,25 +33,15 @@ def _kind_of(task: fid.AnyTask) -> str:
     return REFERENCE if task.method == REAL else MODEL
 
 
-_IMAGES = ("datasets", "images", "images.sharpen")
-_MEASURES = tuple(f"evaluation.images.{name}" for name in ("classifiers", "fidelity", "ood"))
-_REFERENCE = Kind(own=("data", "measuring", "runs", "sharpening"), library=(*_IMAGES, *_MEASURES))
-_MODEL = Kind(
-    own=(*_REFERENCE.own, "estimators"),
-    library=(*_REFERENCE.library, "models.image.image_flow", "privacy.budget"),
-)
-_DISTANCE = Kind(
-    own=("data", "fid", "sharpening"),
-    library=(*_IMAGES, "evaluation.images.frechet", "evaluation.images.inception"),
-)
 SYSTEM = System(
     name="dp-lflow",
     splits=1,
     most_splits=10,
     data=FACTS,
     blocks=tables.SHEET.blocks,
-    kinds={REFERENCE: _REFERENCE, MODEL: _MODEL, DISTANCE: _DISTANCE},
+    kinds=(REFERENCE, MODEL, DISTANCE),
     kind_of=_kind_of,
+    probes=probes.PROBES,
     runs=runs,
     told=_told,
     tables=tables,

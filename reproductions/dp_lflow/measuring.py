@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from reproductions.dp_lflow.data import Data
-from veilflow.evaluation.images import (
+from reproductions.metrics.images import (
     IMAGE_CLASSIFIERS,
     compare_image_classifiers,
     compare_images,

@@ -25,12 +25,12 @@ def sections(folder: Path, records: list[Record]) -> list[str]:
         (prose.ABLATIONS, (*ABLATIONS, SMALL)),
     )
     known = {record.key: record for record in records}
-    found = [prose.HEAD, prose.STALE if any(r.splits for r in records) else prose.NONE]
+    found = [prose.HEAD, prose.MEASURED if any(r.splits for r in records) else prose.NONE]
     for words, blocks in parts:
         # real images have neither a model nor a fit
         shown = (pages.section(SHEET, block, known, partly=REAL) for block in blocks)
         found += [words, *shown]
     found += [pages.figures(folder, figures.all_figures(1)), prose.NOT_MADE, prose.LOOKED_AT]
     how = pages.how(records)
-    found += [prose.DECLARED, prose.HOW + how if how else "", pages.codes(records)]
+    found += [prose.DECLARED, prose.HOW + how if how else "", pages.origins(records)]
     return found

@@ -48,9 +48,8 @@ An arrow tells which way is better. Cells are means over seeds of the fit, with 
 between them where there are several.
 """
 
-STALE = """\
-† marks stale cells, measured by [other code](#which-code-measured-this) than that of the command that
-last wrote the results.
+MEASURED = """\
+[Where and when](#where-and-when-this-was-measured) each number was measured stands at the end.
 """
 
 NONE = """\
@@ -76,7 +75,7 @@ NOT_MADE = """\
 ## What was not made
 
 - **Figures 4 and 5** are samples of CelebA and CelebA-HQ, **Figure 6** those of a flow in the space of
-  pixels on CelebA. The data is not here. `read_celeba` and `read_images` read it where it is
+  pixels on CelebA. The data is not here. `read_images` reads it where it is
   ([guide](../guides/images.md#faces)).
 - **Figure 1** is about a variational autoencoder, which is not part of this library. Ours asks the same
   of the latent flow.

@@ -7,8 +7,8 @@ import time
 from reproductions import memory
 from reproductions.dp_lflow import data, estimators, measuring
 from reproductions.dp_lflow.sharpening import RAW, versions
+from reproductions.metrics.images import IMAGE_CLASSIFIERS
 from reproductions.tasks import Finished, OfSeed
-from veilflow.evaluation.images import IMAGE_CLASSIFIERS
 
 DELTA = 1e-5
 """The paper's."""
@@ -61,7 +61,6 @@ def perform(task: Task) -> Finished:
     made = model.sample(data.FACTS[task.data].sampled, seed=_SAMPLING_SEED + task.split)
     sampled = time.perf_counter()
     peak = memory.peak_gigabytes()
-    recipe = model.settings["recipe"]
     classifiers = IMAGE_CLASSIFIERS if task.in_full else ("CNN",)
     parts = versions(task.data, made.pixels)
     result = {
@@ -75,8 +74,8 @@ def perform(task: Task) -> Finished:
         "fit_seconds": fitted - start,
         "sampling_seconds": sampled - fitted,
         "peak_gigabytes": peak,
-        "megabytes": estimators.megabytes(recipe),
-        "recipe": recipe,
+        "megabytes": estimators.megabytes(model.plan.flow),
+        "plan": model.to_artifact().manifest["plan"],
         "guarantee": model.guarantee.to_json(),
         "ledger": model.ledger.to_json(),
     }
@@ -92,7 +91,9 @@ def _reference(task: Task, found: data.Data) -> Finished:
     start = time.perf_counter()
     train = found.train
     result = {
-        RAW: measuring.measure(train.pixels, train.labels, found, seed=task.split),
+        RAW: measuring.measure(
+            train.pixels, train.labels, found, seed=task.split, classifiers=IMAGE_CLASSIFIERS
+        ),
         "samples": "the first training images",
         "guarantee": {"epsilon": "inf", "accountant": "none"},
     }

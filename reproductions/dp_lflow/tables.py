@@ -1,6 +1,6 @@
 """Which runs the tables need, and the records that finished ones make."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from reproductions.blocks import Block
 from reproductions.cache import Run
@@ -12,7 +12,7 @@ from reproductions.dp_lflow.paper import TABLES, TRUE_EPSILONS
 from reproductions.dp_lflow.runs import DELTA, Task
 from reproductions.dp_lflow.targets import SMALL, TARGETS
 from reproductions.records import Record
-from reproductions.sheet import Cell, Sheet
+from reproductions.sheet import Cell, Key, Sheet
 
 Find = Callable[[fid.AnyTask], Run | None]
 """From a task to its finished run, if it is."""
@@ -70,9 +70,12 @@ def distances(of: Iterable[Task], find: Find) -> list[fid.ReferenceFeatures | fi
     ]
 
 
-def records(find: Find, splits: int) -> list[Record]:
-    """A record for every cell of which a run is finished."""
-    made = [_record(cell, find, splits) for cell in SHEET.cells()]
+keys = SHEET.keys
+
+
+def records(find: Find, splits: int, only: Collection[Key] | None = None) -> list[Record]:
+    """A record for every cell of which a run is finished; for those of some keys, where given."""
+    made = [_record(cell, find, splits) for cell in SHEET.cells(only)]
     return [record for record in made if record is not None]
 
 

@@ -6,9 +6,9 @@ kept in `reproductions/dp-nf/runs/` and not done again; records, figures and the
 
 from typing import Any
 
-from reproductions.dp_nf import figures, page, paper, runs, tables
+from reproductions.dp_nf import figures, page, paper, probes, runs, tables
 from reproductions.dp_nf.data import FACTS, SPLITS
-from reproductions.system import Kind, System
+from reproductions.system import System
 
 RUN = "run"
 
@@ -18,26 +18,15 @@ def _told(result: dict[str, Any]) -> str:
     return f"log-likelihood {'minus infinity' if mean is None else f'{mean:.3f}'}"
 
 
-_MEASURES = ("log_likelihood", "marginals", "projection", "regression", "roc")
-_RUN = Kind(
-    own=("data", "estimators", "runs"),
-    library=(
-        "datasets",
-        *(f"evaluation.{name}" for name in _MEASURES),
-        "models.density",
-        "models.mixture",
-        "privacy.budget",
-    ),
-    besides=("tabular",),  # what reads and writes files: rows of a run come as arrays
-)
 SYSTEM = System(
     name="dp-nf",
     splits=SPLITS,
     most_splits=SPLITS,
     data=FACTS,
     blocks=paper.BLOCKS,
-    kinds={RUN: _RUN},
+    kinds=(RUN,),
     kind_of=lambda task: RUN,
+    probes=probes.PROBES,
     runs=runs,
     told=_told,
     tables=tables,

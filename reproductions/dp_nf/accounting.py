@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from reproductions.dp_nf import data, paper
 from veilflow.privacy.accounting.conversions import epsilon_of_mu
-from veilflow.privacy.events import Event, Gaussian, PoissonSampled, Repeated, Together
+from veilflow.privacy.events import Event, Gaussian, PoissonSampled, Repeated, flat
 from veilflow.privacy.ledger import Ledger
 
 PLD, RDP = "PLD, Poisson", "RDP, Poisson"
@@ -38,7 +38,7 @@ def claims(ledger: Ledger, *, delta: float) -> dict[str, float]:
     if not ledger.entries:
         return {}
     found = {PLD: ledger.epsilon(delta=delta)}
-    steps = [step for entry in ledger.entries for step in _steps(entry.event)]
+    steps = [_steps(event, times) for event, times in flat(ledger.event).items()]
     if None in steps:
         return found
     known = [step for step in steps if step is not None]
@@ -49,16 +49,11 @@ def claims(ledger: Ledger, *, delta: float) -> dict[str, float]:
     return found
 
 
-def _steps(event: Event) -> list[Steps | None]:
-    """The Gaussian steps an event consists of; None stands for anything else."""
-    if isinstance(event, Together):
-        return [step for part in event.events for step in _steps(part)]
-    if isinstance(event, Repeated):
-        inside = _steps(event.event)
-        return [step and (step[0], step[1], step[2] * event.times) for step in inside]
+def _steps(event: Event, times: int) -> Steps | None:
+    """So many Gaussian steps; None for any other release."""
     if isinstance(event, PoissonSampled) and isinstance(event.event, Gaussian):
-        return [(event.sampling_rate, event.event.noise_multiplier, 1)]
-    return [(1.0, event.noise_multiplier, 1) if isinstance(event, Gaussian) else None]
+        return event.sampling_rate, event.event.noise_multiplier, times
+    return (1.0, event.noise_multiplier, times) if isinstance(event, Gaussian) else None
 
 
 def gdp_uniform(steps: list[Steps], *, delta: float) -> float:

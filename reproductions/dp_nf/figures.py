@@ -13,9 +13,11 @@ from reproductions import drawing
 from reproductions.dp_nf import accounting, data, paper, tables
 from reproductions.dp_nf.runs import Task
 from reproductions.figure import Figure, Find
+from reproductions.metrics.figures import Line
+from reproductions.metrics.marginals import Marginal, draw_marginals
+from reproductions.metrics.roc import draw_roc
 from reproductions.records import Record
-from veilflow import evaluation
-from veilflow.evaluation import Line, Marginal, Roc
+from veilflow.evaluation import Roc
 from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
 
@@ -109,7 +111,7 @@ def _figure_3(path: Path, find: Find, records: list[Record]) -> None:
         found = [Marginal(*column) for column in columns]
         models[drawing.subscripted(name)] = [found[i] for i in SHOWN_COLUMNS]
     names = [data.FACTS["lifesci"].columns[i] for i in SHOWN_COLUMNS]
-    evaluation.draw_marginals(path, models, columns=names, title="Life Science, epsilon 0.6")
+    draw_marginals(path, models, columns=names, title="Life Science, epsilon 0.6")
 
 
 def _figure_4(path: Path, find: Find, records: list[Record]) -> None:
@@ -142,7 +144,7 @@ def _figure_5(path: Path, find: Find, records: list[Record]) -> None:
         if task.epsilon == math.inf:
             name = name.removeprefix("DP-")
         curves[drawing.subscripted(f"{name}, {privacy}")] = Roc(false, true, run.result["auroc"])
-    evaluation.draw_roc(path, curves, title="Life Science, first split")
+    draw_roc(path, curves, title="Life Science, first split")
 
 
 def _densities(name: str, number: int) -> Figure:

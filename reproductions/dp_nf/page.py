@@ -24,7 +24,7 @@ def sections(folder: Path, records: list[Record]) -> list[str]:
         pages.figures(folder, figures.all_figures(1)),
         prose.LOOKED_AT,
     ]
-    found += [_declared(), pages.codes(records)]
+    found += [_declared(), pages.origins(records)]
     return found
 
 
@@ -126,7 +126,7 @@ def _how(block: paper.Block, records: list[Record]) -> str:
         pages.row("---", "---", "---:", "---", "---", "---", "---:", "---:"),
         *rows,
     ]
-    ran = sorted({f"{r.device}; commit {r.commit}" for r in chosen})
+    ran = sorted({f"{r.device}; commit {r.commit}, {r.date or 'no date'}" for r in chosen})
     return "\n".join(
         [*lines, "", f"Seconds are per split. Measured on {', and on '.join(ran)}.", ""]
     )

@@ -17,8 +17,8 @@ Ours are the library's defaults: Poisson batches, add/remove adjacency, everythi
 paid for, epsilon by privacy loss distributions (PLD). No hyper-parameter is set for a set of these:
 a planner picks them from public facts, by rules fitted on generated data. What had been looked at
 before is [written below](#what-had-been-looked-at). Cells are means over splits, with the standard
-deviation between them; † marks stale ones, measured by [other code](#which-code-measured-this) than
-that of the command that last wrote the results.
+deviation between them; [where and when](#where-and-when-this-was-measured) each was measured stands
+at the end.
 
 The paper's epsilons are what its accountants claimed: the moments accountant (MA), GDP or zCDP. Its
 batches have a fixed size, between which a clipped sum can move by twice the clip norm; its

@@ -12,6 +12,12 @@ from typing import Any
 import numpy as np
 
 from reproductions.dp_nf import data, estimators
+from reproductions.metrics.figures import density_grid
+from reproductions.metrics.log_likelihood import mean_log_likelihood
+from reproductions.metrics.marginals import compare_marginals
+from reproductions.metrics.projection import Projection, principal_axes
+from reproductions.metrics.regression import knn_regression
+from reproductions.metrics.roc import anomalies
 from reproductions.tasks import Finished, OfSplit
 from veilflow import evaluation
 
@@ -43,7 +49,7 @@ def perform(task: Task) -> Finished:
     start = time.perf_counter()
     estimator = estimators.build(task.method, facts, epsilon=task.epsilon, num_records=len(train))
     model = estimators.fit(estimator, train)
-    found = evaluation.mean_log_likelihood(model, test)
+    found = mean_log_likelihood(model, test)
     seconds = time.perf_counter() - start
     result = {
         "log_likelihood": _plain(dataclasses.asdict(found)),
@@ -53,9 +59,7 @@ def perform(task: Task) -> Finished:
     arrays: dict[str, np.ndarray] = {}
     if task.data == "lifesci":
         synthetic = model.sample(len(train))
-        knn = evaluation.knn_regression(
-            synthetic, real_train=train, real_test=test, neighbors=NEIGHBORS
-        )
+        knn = knn_regression(synthetic, real_train=train, real_test=test, neighbors=NEIGHBORS)
         curve = _roc(model, test, seed=task.split)
         result |= {"regression": dataclasses.asdict(knn), "auroc": curve.auroc}
         if task.split == 1:  # the figures show one split
@@ -67,7 +71,7 @@ def perform(task: Task) -> Finished:
 
 
 def _roc(model: Any, test: np.ndarray, *, seed: int) -> evaluation.Roc:
-    strange = evaluation.anomalies(test, seed=seed)  # the same for every method
+    strange = anomalies(test, seed=seed)  # the same for every method
     return evaluation.roc_curve(model.log_prob(test), model.log_prob(strange))
 
 
@@ -80,14 +84,14 @@ def _marginals(test: np.ndarray, synthetic: np.ndarray) -> dict[str, np.ndarray]
     low, high = test.min(axis=0), test.max(axis=0)
     room = 0.15 * (high - low)  # the bins are the same for every method
     border = (low - room, high + room)
-    found = evaluation.compare_marginals(test, synthetic, bins=_BINS, bounds=border)
+    found = compare_marginals(test, synthetic, bins=_BINS, bounds=border)
     parts = ("edges", "real", "synthetic")
     return {f"marginal_{x}": np.stack([getattr(column, x) for column in found]) for x in parts}
 
 
 def _view(train: np.ndarray, test: np.ndarray, synthetic: np.ndarray) -> dict[str, np.ndarray]:
     """Histograms along the principal axes of the real rows, of real and of synthetic rows."""
-    view = evaluation.principal_axes(train)
+    view = principal_axes(train)
     inner = np.percentile(view(train), [0.2, 99.8], axis=0)
     border = inner + _VIEW_ROOM * (inner[1] - inner[0]) * np.array([[-1.0], [1.0]])
     size = {"low": border[0], "high": border[1], "bins": _VIEW_CELLS}
@@ -98,9 +102,9 @@ def _view(train: np.ndarray, test: np.ndarray, synthetic: np.ndarray) -> dict[st
 def _densities(model: Any, facts: data.Facts, train: np.ndarray) -> dict[str, np.ndarray]:
     assert facts.bounds is not None  # as all the toys have
     low, high = facts.bounds
-    flat = evaluation.Projection(np.zeros(2), np.eye(2))
+    flat = Projection(np.zeros(2), np.eye(2))
     return {
-        "density": evaluation.density_grid(model, low=low, high=high).astype(np.float32),
+        "density": density_grid(model, low=low, high=high).astype(np.float32),
         "density_data": flat.histogram(train, low=low, high=high, bins=_TOY_CELLS),
     }
 

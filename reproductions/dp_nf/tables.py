@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from benchmarks.provenance import Better
 
@@ -11,10 +11,16 @@ from reproductions.cache import Run
 from reproductions.dp_nf import accounting, data, paper
 from reproductions.dp_nf.runs import Task
 from reproductions.records import Record, provenance, spread
+from reproductions.sheet import Key
 from veilflow.privacy.ledger import Ledger
 
 Find = Callable[[Task], Run | None]
 """From a task to its finished run, if it is."""
+
+DOWNSTREAM = "lifesci"
+"""The data set of which more is measured than the likelihood."""
+FIGURE_2, ERROR = "figure 2", "k-NN mean squared error"
+FIGURE_5, AREA = "figure 5", "AUROC of anomalies"
 
 TIMED = {"cpu": ("one split, the slowest", 240.0), "gpu": ("all splits together", 600.0)}
 """Seconds that Life Science at epsilon 1 may take, by kind of device."""
@@ -39,15 +45,40 @@ def _cells(block: paper.Block) -> Iterator[tuple[paper.Row, str, float]]:
         yield paper.Row(name=name, method=method, sampling=""), method, math.inf
 
 
-def records(find: Find, splits: int) -> list[Record]:
-    """A record for every cell of the tables of which a run is finished, and those of time."""
+def keys() -> list[Key]:
+    """Of every cell but those of time."""
+    return [
+        key
+        for block in paper.BLOCKS
+        for row, _, epsilon in _cells(block)
+        for key in _keys(block, row, epsilon)
+    ]
+
+
+def _keys(block: paper.Block, row: paper.Row, epsilon: float) -> list[Key]:
+    """Of the records that the runs of a cell make."""
+    measured = [(str(block.table), block.metric)]
+    if block.data == DOWNSTREAM:
+        measured += [(FIGURE_2, ERROR), (FIGURE_5, AREA)]
+    return [(table, row.name, column(block.data, epsilon), metric) for table, metric in measured]
+
+
+def records(find: Find, splits: int, only: Collection[Key] | None = None) -> list[Record]:
+    """A record for every cell of the tables of which a run is finished, and those of time.
+
+    Where keys are given: for the cells of these keys.
+    """
     found: list[Record] = []
     for block in paper.BLOCKS:
         for row, method, epsilon in _cells(block):
+            if only is not None and not set(only) & set(_keys(block, row, epsilon)):
+                continue
             runs = _finished(find, block.data, method, epsilon, splits)
             if runs:
                 found.append(_record(block, row, epsilon, runs))
                 found += _downstream(block, row, epsilon, runs)
+    if only is not None:
+        return [record for record in found if record.key in only]
     timed = _finished(find, "lifesci", "flow", 1.0, splits)
     return found + ([_time(timed)] if timed else [])
 
@@ -119,8 +150,8 @@ def _downstream(
     errors = [run.result["regression"]["synthetic"] for run in runs]
     areas = [run.result["auroc"] for run in runs]
     taken: tuple[tuple[str, str, Better, list[float], int], ...] = (
-        ("figure 2", "k-NN mean squared error", "lower", errors, 5),
-        ("figure 5", "AUROC of anomalies", "higher", areas, 3),
+        (FIGURE_2, ERROR, "lower", errors, 5),
+        (FIGURE_5, AREA, "higher", areas, 3),
     )
     for table, metric, better, values, digits in taken:
         yield Record(

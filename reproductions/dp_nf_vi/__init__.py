@@ -6,9 +6,9 @@ kept in `reproductions/dp-nf-vi/runs/` and not done again; records, figures and 
 
 from typing import Any
 
-from reproductions.dp_nf_vi import figures, page, runs, tables
+from reproductions.dp_nf_vi import figures, page, probes, runs, tables
 from reproductions.dp_nf_vi.data import TITLES
-from reproductions.system import Kind, System
+from reproductions.system import System
 
 REGRESSION, COHORT = "regression", "cohort"
 
@@ -21,32 +21,15 @@ def _told(result: dict[str, Any]) -> str:
     return "a posterior"
 
 
-_REGRESSION = Kind(
-    own=("data", "estimators", "measuring", "runs"),
-    library=(
-        "models.density",
-        "models.posterior.combining",
-        "models.posterior.flow_posterior",
-        "privacy.budget",
-    ),
-)
-_COHORT = Kind(
-    own=(*_REGRESSION.own, "circulation"),
-    library=(
-        *_REGRESSION.library,
-        "datasets.cohort",
-        "models.chained",
-        "models.circulation.emulator",
-    ),
-)
 SYSTEM = System(
     name="dp-nf-vi",
     splits=5,
     most_splits=5,
     data=TITLES,
     blocks=tables.SHEET.blocks,
-    kinds={REGRESSION: _REGRESSION, COHORT: _COHORT},
+    kinds=(REGRESSION, COHORT),
     kind_of=lambda task: REGRESSION if task.data == REGRESSION else COHORT,
+    probes=probes.PROBES,
     runs=runs,
     told=_told,
     tables=tables,

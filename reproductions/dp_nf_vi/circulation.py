@@ -7,15 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from reproductions.dp_nf_vi import simulator
 from reproductions.dp_nf_vi.data import KEPT, pressure
-from veilflow import circulation
 
 NAMES = ("r_ri", "c_a")
 _CENTER, _HALF = np.array([0.05, 1.6]), np.array([0.03, 1.0])
 """Bounds of the parameters as the authors' code has them."""
 _VARIANCES = (444.84, 145.60, 2.21, 45034.41, 475.59, 24.77, 84.06, 15.48)
 """Of the eight attributes, as printed; the authors read them from the patients."""
-_PLACES = [KEPT.index(name) for name in circulation.EIGHT]
+_PLACES = [KEPT.index(name) for name in simulator.EIGHT]
 
 
 def parameters(theta: Any) -> Any:
@@ -31,14 +31,14 @@ def log_prior(theta: Any) -> Any:
 
 def simulated(pair: Any) -> Any:
     """The eight attributes of a patient with these two parameters."""
-    patient = circulation.Circulation(r_ri=pair[0], c_a=pair[1])
-    return circulation.eight(circulation.simulate(patient, cycles=8, steps=300))
+    patient = simulator.Circulation(r_ri=pair[0], c_a=pair[1])
+    return simulator.eight(simulator.simulate(patient, cycles=8, steps=300))
 
 
 @lru_cache(maxsize=1)
-def emulator() -> circulation.Emulator:
+def emulator() -> simulator.Emulator:
     """A network in the place of the simulator, as in the paper."""
-    return circulation.emulate(simulated, _CENTER - _HALF, _CENTER + _HALF)
+    return simulator.emulate(simulated, _CENTER - _HALF, _CENTER + _HALF)
 
 
 def log_likelihood(theta: Any, record: Any) -> Any:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import veilflow as vf
+from reproductions.dp_nf_vi.simulator import ATTRIBUTES, KEPT, hospital
 
 NUM_RECORDS, REPEATS = 6_000, 5
 BETA = (0.2, 1.0, 0.8, -1.2, 0.6)
@@ -91,12 +91,12 @@ def reference_draws() -> np.ndarray:
     def total(beta: Any) -> Any:
         return jnp.sum(jax.vmap(lambda *record: log_likelihood(beta, record))(w, x))
 
+    slope, bend = jax.jit(jax.grad(total)), jax.jit(jax.hessian(total))
     beta = jnp.asarray(BETA)
-    curvature = -jax.hessian(total)(beta)
     for _ in range(8):
-        beta = beta + jnp.linalg.solve(curvature, jax.grad(total)(beta))
-        curvature = -jax.hessian(total)(beta)
-    factor = jnp.asarray(np.linalg.cholesky(np.linalg.inv(np.asarray(curvature, np.float64))))
+        beta = beta - jnp.linalg.solve(bend(beta), slope(beta))
+    curvature = -np.asarray(bend(beta), np.float64)
+    factor = jnp.asarray(np.linalg.cholesky(np.linalg.inv(curvature)))
     factor, top = factor.astype(jnp.float32), total(beta)
 
     def log_density(u: Any) -> Any:
@@ -125,7 +125,6 @@ def _hmc(log_density: Any, key: Any) -> Any:
     return jax.lax.scan(one, jnp.zeros(len(BETA)), jax.random.split(key, _HMC["draws"]))[1]
 
 
-KEPT = tuple(name for name in vf.hospital_schema(kept=True, label=False).names)
 PRESSURES = (KEPT.index("pap_diastolic"), KEPT.index("pap_systolic"))
 TEST_PATIENTS = 400
 _COHORT_SEED = {"cohort64": 64, "cohort5000": 5_000}
@@ -133,17 +132,16 @@ _COHORT_SEED = {"cohort64": 64, "cohort5000": 5_000}
 
 def cohort_bounds() -> tuple[np.ndarray, np.ndarray]:
     """The ranges of the 19 attributes, as the paper prints them."""
-    columns = vf.hospital_schema(kept=True, label=False).columns.values()
-    low, high = ([getattr(column, end) for column in columns] for end in ("low", "high"))
-    return np.array(low), np.array(high)
+    kept = [ATTRIBUTES[name] for name in KEPT]
+    return np.array([a.low for a in kept]), np.array([a.high for a in kept])
 
 
 @lru_cache(maxsize=2)
 def cohort(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Training patients with gaps, and test patients without."""
     number = _COHORT_SEED[name]
-    train = vf.hospital(number, seed=number, label=False)[[*KEPT]].to_numpy()
-    test = vf.hospital(TEST_PATIENTS, seed=number + 1, missing=False, label=False)
+    train = hospital(number, seed=number)[[*KEPT]].to_numpy()
+    test = hospital(TEST_PATIENTS, seed=number + 1, missing=False)
     return train, test[[*KEPT]].to_numpy()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from veilflow.evaluation.figures import canvas, legend, save
+from reproductions.metrics.figures import canvas, legend, save
 
 CASES = ((0.0, 1.0), (0.5, 1.0), (0.5, 4.0))
 """Correlation and deviation of p."""

@@ -13,26 +13,21 @@ DELTA = 1e-5
 DIRECT = {
     "direct": {},
     "without noise awareness": {"noise_aware": False},
-    "without averaging": {"average": False},
+    "without averaging": {"training": vf.Training(ema_decay=None)},
     "with steps after the rounds": {
-        "steps": 200,
+        "training": vf.Training(steps=200, sampling_rate=0.5, learning_rate=0.003),
         "num_records": data.NUM_RECORDS,
-        "sampling_rate": 0.5,
-        "learning_rate": 0.003,
     },
     "as in the paper": {
         "precondition": False,
-        "guide": "iaf",  # the direction in which the paper runs its flow
-        "steps": 8_000,
+        "flow": "iaf",  # the direction in which the paper runs its flow
+        "training": vf.Training(steps=8_000, batch_size=500, clip_norm=10.0, ema_decay=None),
         "num_records": data.NUM_RECORDS,
-        "sampling_rate": 500 / data.NUM_RECORDS,
-        "clip_norm": 10.0,
         "num_draws": 1_000,
-        "average": False,
     },
-    "mean-field": {"guide": "mean-field"},
-    "mean-field, Wasserstein": {"guide": "mean-field", "objective": "wasserstein"},
-    "splines": {"guide": "nsf"},
+    "mean-field": {"flow": "mean-field"},
+    "mean-field, Wasserstein": {"flow": "mean-field", "objective": "wasserstein"},
+    "splines": {"flow": "nsf"},
 }
 """Settings of `vf.FlowPosterior` beside its defaults."""
 
@@ -64,7 +59,7 @@ def generator(
     """
     settings: dict[str, Any] = {"bounds": bounds, "num_records": len(rows), "seed": seed}
     if not trained:
-        settings |= {"start": "columns", "steps": 0}
+        settings |= {"start": "columns", "training": vf.Training(steps=0)}
         if budget.private:
             budget = _filled_up(budget, settings, rows.shape[1], before or vf.Ledger())
     estimator = vf.DensityFlow(budget=budget, **settings)
@@ -75,9 +70,7 @@ def joined(first: vf.Ledger, second: vf.Ledger) -> vf.Ledger:
     """One ledger of two."""
     for entry in second.entries:
         first = first.spend(entry.event, purpose=entry.purpose)
-    for sentence in second.assumptions:
-        first = first.assuming(sentence)
-    return first
+    return first.assuming(*second.assumptions)
 
 
 def _filled_up(
@@ -91,7 +84,7 @@ def _filled_up(
 
     def spent(epsilon: float) -> float:
         planned = vf.DensityFlow(budget=vf.Budget(epsilon=epsilon, delta=budget.delta), **settings)
-        return joined(before, planned.ledger(dim)).epsilon(delta=budget.delta)
+        return joined(before, planned.plan(dim).ledger).epsilon(delta=budget.delta)
 
     low, high = 0.5 * budget.epsilon, 4 * budget.epsilon
     for _ in range(10):
@@ -122,7 +115,7 @@ def two_parameters(
         parameters=circulation.NAMES,
         budget=vf.Budget(epsilon=epsilon, delta=DELTA),
         scale=2.0,
-        steps=0,
+        training=vf.Training(steps=0),
         seed=seed,
     )
     return _quietly(lambda: estimator.fit(circulation.records(rows), progress=False))

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-import veilflow as vf
-from reproductions.dp_nf_vi import divergences
+from reproductions.dp_nf_vi import divergences, simulator
 from reproductions.dp_nf_vi.data import NAMES
 from reproductions.dp_nf_vi.runs import REFERENCE, SYNTHETIC, Task
 from reproductions.figure import Figure, Find
+from reproductions.metrics.corner import draw_corner
+from reproductions.metrics.figures import canvas, cycle, save
 from reproductions.records import Record
-from veilflow.evaluation.corner import draw_corner
-from veilflow.evaluation.figures import canvas, cycle, save
 
 
 def _corner(epsilon: float) -> Figure:
@@ -57,7 +56,7 @@ _FLOWS = (
 
 
 def _beats(path: Path, find: Find, records: list[Record]) -> None:
-    history = vf.circulation.simulate(vf.circulation.Circulation())
+    history = simulator.simulate(simulator.Circulation())
     figure, axes = canvas(1, 3, panel=(4.0, 3.4))
     parts = (
         ("pressure, mmHg", history.pressure, _COMPARTMENTS),

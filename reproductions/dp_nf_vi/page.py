@@ -27,5 +27,5 @@ def sections(folder: Path, records: list[Record]) -> list[str]:
         found += [words, *(pages.section(SHEET, block, known) for block in blocks)]
     found += [pages.figures(folder, figures.all_figures(1)), prose.DIFFERENT, prose.LOOKED_AT]
     how = pages.how(records)
-    found += [prose.HOW + how if how else "", pages.codes(records)]
+    found += [prose.HOW + how if how else "", pages.origins(records)]
     return found

@@ -50,7 +50,7 @@ PAPER = """\
 DIFFERENT = """\
 ## What is different
 
-- **The patients** are simulated by CVSim-6 (`vf.hospital`), with the paper's attributes, ranges, errors
+- **The patients** are simulated by CVSim-6 (`simulator/`), with the paper's attributes, ranges, errors
   and shares of missing cells; the original patients' data is not used. Tables 2, 3 and 5 are to be read
   as whether the method works, not beside the paper's numbers.
 - **Missing cells** are filled by `vf.ChainedImputer`, which pays a fifth of the budget for its

@@ -79,7 +79,7 @@ def _from_synthetic(task: Task) -> tuple[tuple[np.ndarray, np.ndarray], Any]:
             data.with_measures(drawn, seed=seed) if by_means else (drawn[:, :4], drawn[:, 4:]),
             log_likelihood=data.log_likelihood,
             parameters=data.NAMES,
-            steps=0,
+            training=vf.Training(steps=0),
         )
         means.append(found.mean)
         covariances.append(found.covariance)

@@ -1,6 +1,6 @@
 """Which runs the tables need, and the records that finished ones make."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from reproductions.blocks import Block
 from reproductions.cache import Run
@@ -9,7 +9,7 @@ from reproductions.dp_nf_vi.estimators import DELTA
 from reproductions.dp_nf_vi.paper import BLOCKS
 from reproductions.dp_nf_vi.runs import SIMULATION, Task
 from reproductions.records import Record
-from reproductions.sheet import Cell, Sheet
+from reproductions.sheet import Cell, Key, Sheet
 
 Find = Callable[[Task], Run | None]
 
@@ -37,9 +37,12 @@ def tasks(blocks: Iterable[Block], splits: int) -> list[Task]:
     ]
 
 
-def records(find: Find, splits: int) -> list[Record]:
-    """A record for every cell of which a run is finished."""
-    made = [_record(cell, find, splits) for cell in SHEET.cells()]
+keys = SHEET.keys
+
+
+def records(find: Find, splits: int, only: Collection[Key] | None = None) -> list[Record]:
+    """A record for every cell of which a run is finished; for those of some keys, where given."""
+    made = [_record(cell, find, splits) for cell in SHEET.cells(only)]
     return [record for record in made if record is not None]
 
 

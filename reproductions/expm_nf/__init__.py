@@ -6,10 +6,10 @@ kept in `reproductions/expm-nf/runs/` and not done again; records, figures and t
 
 from typing import Any
 
-from reproductions.expm_nf import figures, page, runs, tables, targets
+from reproductions.expm_nf import figures, page, probes, runs, tables, targets
 from reproductions.expm_nf.runs import AUDIT, EXACT, TIME, Task
 from reproductions.expm_nf.tables import SHEET, TITLES
-from reproductions.system import Kind, System
+from reproductions.system import System
 
 FITS = "fits"
 
@@ -22,32 +22,19 @@ def _told(result: dict[str, Any]) -> str:
 
 def _kind_of(task: Task) -> str:
     where = task.data.partition("/")[0]
-    return where if where in _OWN else FITS
+    return where if where in _KINDS else FITS
 
 
-_FITTED = ("adult", "data", "fits", "methods", "sets")
-_OWN = {
-    FITS: _FITTED,
-    EXACT: ("exact",),
-    AUDIT: ("audit", "exact"),
-    TIME: (*_FITTED, "timing"),
-}
-_SAMPLERS = ("flow_sampler", "grid", "rejection", "zoom")
-_BASELINES = ("dp_sgd", "non_private", "objective", "output", "trainable_grud")
-_LIBRARY = (
-    "datasets",
-    "models.expm.classifier",
-    *(f"models.expm.{name}" for name in ("diagnostics", "grud", *_SAMPLERS)),
-    *(f"models.expm.baselines.{name}" for name in _BASELINES),
-)
+_KINDS = (FITS, EXACT, AUDIT, TIME)
 SYSTEM = System(
     name="expm-nf",
     splits=10,
     most_splits=10,
     data=tuple(dict.fromkeys(name.partition("/")[0] for name in TITLES)),
     blocks=SHEET.blocks,
-    kinds={kind: Kind(own=own, library=_LIBRARY) for kind, own in _OWN.items()},
+    kinds=_KINDS,
     kind_of=_kind_of,
+    probes=probes.PROBES,
     runs=runs,
     told=_told,
     tables=tables,

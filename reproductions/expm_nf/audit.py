@@ -42,7 +42,7 @@ def sampler_of(method: str) -> Any:
     return exact.SAMPLERS[method]
 
 
-def membership(method: str, *, epsilon: float) -> dict[str, Any]:
+def membership(method: str, *, epsilon: float, shift: int = 0) -> dict[str, Any]:
     """The first attack."""
     rows, labels = exact.records(MEMBERS, seed=11)
     # as unlike the others as may be: the feature at its end, with the label that it never has
@@ -51,8 +51,8 @@ def membership(method: str, *, epsilon: float) -> dict[str, Any]:
     worlds = [
         np.array(
             [
-                sampler.draw(aim, Sensitive(data), secret=Secret.from_seed(1000 * world + i)).value
-                for i in range(TRIALS)
+                sampler.draw(aim, Sensitive(data), secret=Secret.from_seed(shift + i)).value
+                for i in range(1000 * world, 1000 * world + TRIALS)
             ]
         )
         for world, data in enumerate([(rows, labels.astype(np.int32)), joined])
@@ -93,7 +93,7 @@ def ratio_bound(hits: int, false: int, num: int) -> float:
     return max(0.0, *bounds)
 
 
-def one_run(method: str, *, epsilon: float) -> dict[str, Any]:
+def one_run(method: str, *, epsilon: float, shift: int = 0) -> dict[str, Any]:
     """The second attack: canary i has a feature of its own, so that its weight is all about it."""
     present = np.random.default_rng(21).random(CANARIES) < 0.5
     rows = np.eye(CANARIES, dtype=np.float32)[present]
@@ -104,7 +104,7 @@ def one_run(method: str, *, epsilon: float) -> dict[str, Any]:
         prior=vf.GaussianPrior(_PRIOR),
         epsilon=epsilon,
     )
-    sampler, secret = sampler_of(method), Secret.from_seed(22)
+    sampler, secret = sampler_of(method), Secret.from_seed(22 + shift)
     theta = sampler.draw(aim, Sensitive((rows, labels)), secret=secret).value
     # present canaries pull their weights up; where to cut is the attacker's guess
     weights = theta[:CANARIES]
@@ -133,11 +133,12 @@ def guesses_bound(right: int, guesses: int) -> float:
     return low
 
 
-def perform(method: str, *, epsilon: float) -> dict[str, Any]:
-    """One attack on one sampler, both in the method's name."""
+def perform(method: str, *, epsilon: float, shift: int = 0) -> dict[str, Any]:
+    """One attack on one sampler, both in the method's name; `shift` is added to the seeds of draws."""
     kind, _, sampler = method.partition(":")
     started = time.perf_counter()
-    found = {"membership": membership, "one-run": one_run}[kind](sampler, epsilon=epsilon)
+    attack = {"membership": membership, "one-run": one_run}[kind]
+    found = attack(sampler, epsilon=epsilon, shift=shift)
     ledger = vf.Ledger().spend(sampler_of(sampler).event(epsilon), purpose="model")
     assumption = sampler_of(sampler).assumption
     if assumption is not None:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 import veilflow as vf
+from reproductions.expm_nf.diagnostics import diagnose
 from reproductions.expm_nf.fits import auc
 from veilflow.engine import Optimizer, Secret
 from veilflow.privacy.guarantees import Sensitive
@@ -130,13 +131,13 @@ def grid_of(epsilon: float, data: tuple[np.ndarray, np.ndarray]) -> Grid:
     return Grid(points, weights / weights.sum(), float(np.log(weights.sum() * cell) + logs.max()))
 
 
-def perform(method: str, *, epsilon: float) -> dict[str, Any]:
-    """Draws of a sampler beside the grid."""
+def perform(method: str, *, epsilon: float, shift: int = 0) -> dict[str, Any]:
+    """Draws of a sampler beside the grid; `shift` is added to the seeds of all draws."""
     data, started = records(RECORDS, seed=1), time.perf_counter()
     grid, aim = grid_of(epsilon, data), target(epsilon)
     result: dict[str, Any] = {}
     if method == "grid":
-        thetas, event, assumption = grid.draw(REJECTED, seed=2), vf.expm.GridSampler(), None
+        thetas, event, assumption = grid.draw(REJECTED, seed=2 + shift), vf.expm.GridSampler(), None
     elif method == "rejection":
         event = vf.expm.RejectionSampler(num_records=RECORDS)
         sensitive, assumption = Sensitive(data), None
@@ -148,16 +149,16 @@ def perform(method: str, *, epsilon: float) -> dict[str, Any]:
     else:
         event = SAMPLERS[method]
         assumption = event.assumption
-        flow = event.fit(aim, Sensitive(data), secret=Secret.from_seed(1))
-        keys = jax.random.split(jax.random.key(2), DRAWS)
+        flow = event.fit(aim, Sensitive(data), secret=Secret.from_seed(1 + shift))
+        keys = jax.random.split(jax.random.key(2 + shift), DRAWS)
         thetas = np.asarray(jax.jit(jax.vmap(flow.open().sample))(keys), np.float64)
-        found = vf.expm.diagnose(
-            flow,
+        found = diagnose(
+            flow.open(),
             aim,
-            Sensitive(data),
-            secret=Secret.from_seed(3),
+            data,
+            secret=Secret.from_seed(3 + shift),
             log_z=grid.log_z,
-            exact=grid.draw(2_000, seed=4),
+            exact=grid.draw(2_000, seed=4 + shift),
         )
         result["objections"] = len(found.objections)
         result["effective_share"] = found.importance.effective_share

@@ -10,9 +10,8 @@ from reproductions.blocks import Block
 from reproductions.expm_nf import tables, targets
 from reproductions.expm_nf.runs import Task
 from reproductions.figure import Figure, Find
+from reproductions.metrics.figures import BLUE, Line, canvas, save
 from reproductions.records import Record
-from veilflow.evaluation import Line
-from veilflow.evaluation.figures import BLUE, canvas, save
 
 _RECORDS = {"adult": 32_561, "adult-tenth": 3_257}
 _NAMES = {

@@ -1,6 +1,7 @@
 """Runs of the tables of AUC: classifiers fitted to training records, and judged by test records."""
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -24,22 +25,22 @@ def auc(labels: Any, scores: Any) -> float:
     return float(roc_auc_score(labels, np.nan_to_num(scores)))
 
 
-def private(data: str, method: str, *, epsilon: float, seeds: int) -> dict[str, Any]:
+def private(data: str, method: str, *, epsilon: float, seeds: Sequence[int]) -> dict[str, Any]:
     """Fits of one method at one epsilon, each with another seed."""
     problem, aucs, model = sets.load(data), [], None
     started = time.perf_counter()
-    for seed in range(1, seeds + 1):
+    for seed in seeds:
         estimator = methods.estimator(method, problem, epsilon=epsilon, seed=seed)
         model = methods.fit(estimator, problem.train)
         aucs.append(auc(problem.test[1], model.predict_proba(problem.test[0])[:, 1]))
-    return _result(aucs, model, (time.perf_counter() - started) / seeds)
+    return _result(aucs, model, (time.perf_counter() - started) / len(seeds))
 
 
-def plain(data: str, method: str, *, seeds: int) -> dict[str, Any]:
+def plain(data: str, method: str, *, seeds: Sequence[int]) -> dict[str, Any]:
     """Fits without privacy; of several settings the best by the records for choices."""
     problem, aucs, model = sets.load(data), [], None
     started = time.perf_counter()
-    for seed in range(1, seeds + 1):
+    for seed in seeds:
         found = [
             methods.fit(each, problem.train) for each in methods.plain(method, problem, seed=seed)
         ]
@@ -48,11 +49,11 @@ def plain(data: str, method: str, *, seeds: int) -> dict[str, Any]:
             rows, labels = problem.dev
             model = max(found, key=lambda m: auc(labels, m.predict_proba(rows)[:, 1]))
         aucs.append(auc(problem.test[1], model.predict_proba(problem.test[0])[:, 1]))
-    return _result(aucs, model, (time.perf_counter() - started) / seeds)
+    return _result(aucs, model, (time.perf_counter() - started) / len(seeds))
 
 
 def flow(
-    data: str, method: str, *, epsilon: float, seeds: int
+    data: str, method: str, *, epsilon: float, seeds: Sequence[int]
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The same for a flow, of which more is looked at than the one draw that would be released.
 
@@ -64,9 +65,9 @@ def flow(
     records = Sensitive((train, problem.train[1]))
     started = time.perf_counter()
     ledger = None
-    for seed in range(1, seeds + 1):
+    for seed in seeds:
         estimator = methods.estimator(method, problem, epsilon=epsilon, seed=seed)
-        ledger = estimator.ledger(problem.network.num_features)
+        ledger = estimator.plan(problem.network.num_features).ledger
         secret = Secret.from_seed(seed)
         trained = estimator.sampler.fit(methods.target(problem, epsilon), records, secret=secret)
         keys = jax.random.split(secret.key("spread"), DRAWS)
@@ -79,7 +80,7 @@ def flow(
         "aucs": aucs,
         "lowest": float(np.quantile(spread, 0.05)),
         "highest": float(np.quantile(spread, 0.95)),
-        "seconds_a_fit": (time.perf_counter() - started) / seeds,
+        "seconds_a_fit": (time.perf_counter() - started) / len(seeds),
         "guarantee": ledger.guarantee(delta=0).to_json(),
         "ledger": ledger.to_json(),
     }

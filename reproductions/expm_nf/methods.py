@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import veilflow as vf
+from reproductions.expm_nf import baselines
 from reproductions.expm_nf.sets import Problem
 from veilflow.engine import Optimizer
 
@@ -56,7 +57,6 @@ def estimator(method: str, problem: Problem, *, epsilon: float, seed: int) -> An
         "seed": seed,
     }
     pure, approximate = vf.Budget(epsilon, 0), vf.Budget(epsilon, DELTA)
-    baselines = vf.expm.baselines
     if method in ("dp-sgd", "dp-sgd-l2"):
         loss = "l2" if method.endswith("l2") else "bce"
         steps = {"steps": 150} if isinstance(problem.network, vf.expm.GruD) else {}
@@ -86,7 +86,7 @@ def plain(method: str, problem: Problem, *, seed: int) -> list[Any]:
         "seed": seed,
         "loss": "l2" if method.endswith("l2") else "bce",
     }
-    make = vf.expm.baselines.NonPrivateClassifier
+    make = baselines.NonPrivateClassifier
     passes = len(problem.train[1]) / _BATCH
     if isinstance(problem.network, vf.expm.GruD):
         steps = [math.ceil(passes * epochs) for epochs in _EPOCHS]

@@ -24,12 +24,12 @@ def sections(folder: Path, records: list[Record]) -> list[str]:
         (prose.SMALL, (targets.SMALL,)),
     )
     known = {record.key: record for record in records}
-    found = [prose.HEAD, prose.STALE if any(r.splits for r in records) else prose.NONE]
+    found = [prose.HEAD, prose.MEASURED if any(r.splits for r in records) else prose.NONE]
     for words, blocks in parts:
         # not every sampler has every number: a grid has no divergence
         shown = (pages.section(SHEET, block, known) for block in blocks)
         found += [words, *shown]
     found += [pages.figures(folder, figures.all_figures(10)), prose.LOOKED_AT, prose.DECLARED]
     how = pages.how(records)
-    found += [prose.HOW + how if how else "", pages.codes(records)]
+    found += [prose.HOW + how if how else "", pages.origins(records)]
     return found

@@ -40,7 +40,7 @@ Ours, in the tables:
   stays is there to choose by, it chose the regularization or the number of steps.
 - **zoom**: `vf.ExpMechClassifier` with its defaults and a Gaussian prior of scale 2; the squared
   loss.
-- **DP-SGD**: `vf.expm.baselines.DpSgdClassifier`, cross-entropy; with **l2**, the squared loss of
+- **DP-SGD**: `baselines.DpSgdClassifier`, cross-entropy; with **l2**, the squared loss of
   the exponential mechanism.
 - **output** and **objective perturbation**: after Chaudhuri, Monteleoni and Sarwate (2011), for
   adding or removing a record instead of replacing one.
@@ -56,9 +56,8 @@ also has fewer and smaller steps, and for a flow trained longer: more would have
 Logistic regression without privacy has one minimum, whatever the seed.
 """
 
-STALE = """\
-† marks stale cells, measured by [other code](#which-code-measured-this) than that of the command
-that last wrote the results.
+MEASURED = """\
+[Where and when](#where-and-when-this-was-measured) each number was measured stands at the end.
 """
 
 NONE = """\

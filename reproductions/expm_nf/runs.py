@@ -20,20 +20,26 @@ class Task(Budgeted):
         return f"{super().__str__()}, {self.seeds} seeds"
 
 
-def perform(task: Task) -> Finished:
-    """Do it. Seconds are those of one fit, with what is looked at beside."""
+def perform(task: Task, *, shift: int = 0) -> Finished:
+    """Do it. Seconds are those of one fit, with what is looked at beside.
+
+    Args:
+        task: What to run.
+        shift: Added to every seed of noise, for other draws of the same run.
+    """
     started, arrays = time.perf_counter(), {}
     where, _, data = task.data.partition("/")
+    seeds = range(shift + 1, shift + task.seeds + 1)
     if where == EXACT:
-        result = exact.perform(task.method, epsilon=task.epsilon)
+        result = exact.perform(task.method, epsilon=task.epsilon, shift=shift)
     elif where == AUDIT:
-        result = audit.perform(task.method, epsilon=task.epsilon)
+        result = audit.perform(task.method, epsilon=task.epsilon, shift=shift)
     elif where == TIME:
-        result = timing.perform(data, task.method, epsilon=task.epsilon)
+        result = timing.perform(data, task.method, epsilon=task.epsilon, shift=shift)
     elif task.method.startswith("flow"):
-        result, arrays = fits.flow(task.data, task.method, epsilon=task.epsilon, seeds=task.seeds)
+        result, arrays = fits.flow(task.data, task.method, epsilon=task.epsilon, seeds=seeds)
     elif task.method in methods.PRIVATE:
-        result = fits.private(task.data, task.method, epsilon=task.epsilon, seeds=task.seeds)
+        result = fits.private(task.data, task.method, epsilon=task.epsilon, seeds=seeds)
     else:
-        result = fits.plain(task.data, task.method, seeds=task.seeds)
+        result = fits.plain(task.data, task.method, seeds=seeds)
     return Finished(result, arrays, (time.perf_counter() - started) / task.seeds)

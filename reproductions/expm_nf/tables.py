@@ -1,6 +1,6 @@
 """Which runs the tables need, and the records that finished ones make."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from reproductions.blocks import Block
@@ -12,7 +12,8 @@ from reproductions.expm_nf.runs import AUDIT, EXACT, TIME, Task
 from reproductions.expm_nf.sets import SETS
 from reproductions.expm_nf.targets import ATTACKS, BLOCKS
 from reproductions.records import Record, spread
-from reproductions.sheet import Cell, Sheet
+from reproductions.sheet import Cell, Key, Sheet
+from veilflow.privacy.assumptions import Unproved
 
 Find = Callable[[Task], Run | None]
 """From a task to its finished run, if it is."""
@@ -82,9 +83,12 @@ def reference(task: Task, most: int) -> Task:
     return task_of(task.data, "non-private", float("inf"), most)
 
 
-def records(find: Find, most: int) -> list[Record]:
-    """A record for every cell of which a run is finished."""
-    made = [_record(cell, find, most) for cell in SHEET.cells()]
+keys = SHEET.keys
+
+
+def records(find: Find, most: int, only: Collection[Key] | None = None) -> list[Record]:
+    """A record for every cell of which a run is finished; for those of some keys, where given."""
+    made = [_record(cell, find, most) for cell in SHEET.cells(only)]
     return [record for record in made if record is not None]
 
 
@@ -113,7 +117,7 @@ def _record(cell: Cell, find: Find, most: int) -> Record | None:
 
 
 def _is_conditional(run: Run) -> bool:
-    return any(text.startswith("CONDITIONAL") for text in run.result["guarantee"]["assumptions"])
+    return any(one["kind"] == Unproved.kind for one in run.result["guarantee"]["assumptions"])
 
 
 def quick_attacks(most: int) -> list[Task]:

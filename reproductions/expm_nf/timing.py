@@ -10,8 +10,11 @@ from typing import Any
 from reproductions.expm_nf import methods, sets
 
 
-def perform(data: str, method: str, *, epsilon: float) -> dict[str, Any]:
-    """Seconds of the first fit, compilation and calibration included, and of a second one."""
+def perform(data: str, method: str, *, epsilon: float, shift: int = 0) -> dict[str, Any]:
+    """Seconds of the first fit, compilation and calibration included, and of a second one.
+
+    `shift` is added to the seeds of both.
+    """
     problem = sets.load(data)
 
     def once(seed: int) -> tuple[float, Any]:
@@ -23,8 +26,8 @@ def perform(data: str, method: str, *, epsilon: float) -> dict[str, Any]:
         model = methods.fit(estimator, problem.train)
         return time.perf_counter() - started, model
 
-    first, _ = once(1)
-    second, model = once(2)
+    first, _ = once(1 + shift)
+    second, model = once(2 + shift)
     return {
         "first": first,
         "second": second,

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from veilflow._core.errors import FewRecordsWarning as FewRecordsWarning
     from veilflow._core.errors import NotPrivateWarning as NotPrivateWarning
     from veilflow._core.errors import PrivacyError as PrivacyError
-    from veilflow.datasets.cohort import hospital as hospital
-    from veilflow.datasets.cohort import hospital_schema as hospital_schema
+    from veilflow.engine.training import Training as Training
     from veilflow.images.spec import ImageSpec as ImageSpec
-    from veilflow.models import circulation as circulation
     from veilflow.models import expm as expm
     from veilflow.models.architecture import maf as maf
     from veilflow.models.architecture import nsf as nsf
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
     from veilflow.models.expm.fitted_classifier import (
         FittedExpMechClassifier as FittedExpMechClassifier,
     )
-    from veilflow.models.expm.prior import GaussianPrior as GaussianPrior
-    from veilflow.models.expm.prior import LaplacePrior as LaplacePrior
     from veilflow.models.fitted_density import FittedDensityFlow as FittedDensityFlow
     from veilflow.models.fitted_mixture import FittedMixtureDensity as FittedMixtureDensity
     from veilflow.models.image.architecture import ImageArchitecture as ImageArchitecture
@@ -51,6 +47,7 @@ if TYPE_CHECKING:
     from veilflow.models.posterior.guides import Guide as Guide
     from veilflow.models.posterior.numpyro_model import NumpyroModel as NumpyroModel
     from veilflow.models.registry import load as load
+    from veilflow.models.table.architecture import codes as codes
     from veilflow.models.table.architecture import hflow as hflow
     from veilflow.models.table.fitted_table import FittedTableFlow as FittedTableFlow
     from veilflow.models.table.table_flow import TableFlow as TableFlow
@@ -59,6 +56,8 @@ if TYPE_CHECKING:
     from veilflow.privacy.guarantees import Guarantee as Guarantee
     from veilflow.privacy.ledger import Ledger as Ledger
     from veilflow.privacy.policy import Policy as Policy
+    from veilflow.releases.expm.prior import GaussianPrior as GaussianPrior
+    from veilflow.releases.expm.prior import LaplacePrior as LaplacePrior
     from veilflow.tabular.columns import Boolean as Boolean
     from veilflow.tabular.columns import Categorical as Categorical
     from veilflow.tabular.columns import Datetime as Datetime
@@ -93,13 +92,14 @@ _HOMES = {
     "FittedPosterior": "veilflow.models.posterior.fitted_posterior",
     "FittedTableFlow": "veilflow.models.table.fitted_table",
     "FlowPosterior": "veilflow.models.posterior.flow_posterior",
-    "GaussianPrior": "veilflow.models.expm.prior",
+    "GaussianPrior": "veilflow.releases.expm.prior",
     "Guarantee": "veilflow.privacy.guarantees",
     "Guide": "veilflow.models.posterior.guides",
     "ImageArchitecture": "veilflow.models.image.architecture",
     "ImageFlow": "veilflow.models.image.image_flow",
     "ImageSpec": "veilflow.images.spec",
-    "LaplacePrior": "veilflow.models.expm.prior",
+    "LaplacePrior": "veilflow.releases.expm.prior",
+    "Training": "veilflow.engine.training",
     "Ledger": "veilflow.privacy.ledger",
     "LikelihoodDetector": "veilflow.models.detect.likelihood",
     "MixtureDensity": "veilflow.models.mixture",
@@ -114,13 +114,11 @@ _HOMES = {
     "Schema": "veilflow.tabular.schema",
     "TableFlow": "veilflow.models.table.table_flow",
     "audit": "veilflow.audit",
-    "circulation": "veilflow.models.circulation",
+    "codes": "veilflow.models.table.architecture",
     "combine_posteriors": "veilflow.models.posterior.combining",
     "datasets": "veilflow.datasets",
     "expm": "veilflow.models.expm",
     "hflow": "veilflow.models.table.architecture",
-    "hospital": "veilflow.datasets.cohort",
-    "hospital_schema": "veilflow.datasets.cohort",
     "load": "veilflow.models.registry",
     "maf": "veilflow.models.architecture",
     "nsf": "veilflow.models.architecture",
@@ -169,14 +167,13 @@ __all__ = [
     "PrivacyError",
     "Schema",
     "TableFlow",
+    "Training",
     "audit",
-    "circulation",
+    "codes",
     "combine_posteriors",
     "datasets",
     "expm",
     "hflow",
-    "hospital",
-    "hospital_schema",
     "load",
     "maf",
     "nsf",
@@ -188,7 +185,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'veilflow' has no attribute {name!r}")
     module = import_module(_HOMES[name])
-    return module if name in ("audit", "circulation", "datasets", "expm") else getattr(module, name)
+    return module if name in ("audit", "datasets", "expm") else getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -94,3 +94,12 @@ def test_one_of_lists_what_is_allowed():
         check.one_of(("a", "b"), schedule="c")
     with pytest.raises(ValueError, match="got None"):
         check.one_of(("a", "b"), schedule=None)
+
+
+def test_an_object_of_another_class_is_named_with_what_is_allowed():
+    check.instance(int, first=1, second=True)
+    check.instance(int | str, first=1, second="x")
+    with pytest.raises(TypeError, match=r"^second must be int, got list\. Count it\.$"):
+        check.instance(int, first=1, second=[], hint="Count it.")
+    with pytest.raises(TypeError, match=r"^value must be int or str, got NoneType\.$"):
+        check.instance(int | str, value=None)

@@ -17,7 +17,7 @@ from veilflow._core.keys import Secret, wrap
 from veilflow.engine.step import PURPOSES
 
 SOURCE = Path(veilflow.__file__).parent
-USED = re.compile(r"\.(?:key|words)\(\s*\"([^\"]*)\"")
+USED = re.compile(r"(?:\.(?:key|words|stream)\(\s*|\bsecret,\s*purpose=)\"([^\"]*)\"")
 
 
 def purposes_in_use() -> set[str]:

@@ -18,7 +18,7 @@ from veilflow.engine import observed as observed_module
 from veilflow.engine import step as step_module
 from veilflow.engine.clipping.clipping import shrink
 from veilflow.engine.parts import PartsStep
-from veilflow.engine.step import PURPOSES, Step
+from veilflow.engine.step import Step
 from veilflow.privacy.events import Gaussian
 from veilflow.privacy.guarantees import ClippedSum, Released
 
@@ -34,8 +34,8 @@ def swapped(home: object, name: str, piece: object) -> Iterator[None]:
 
 
 def no_noise() -> AbstractContextManager[None]:
-    def gaussian(query, *, noise_multiplier, adjacency, key):
-        return Released(query.total, Gaussian(noise_multiplier))
+    def gaussian(query, *, noise, words):
+        return Released(query.total, Gaussian(noise.grid.noise_multiplier))
 
     return swapped(step_module, "gaussian", gaussian)
 
@@ -43,19 +43,20 @@ def no_noise() -> AbstractContextManager[None]:
 def noise_for_the_mean() -> AbstractContextManager[None]:
     """Noise of the size that a mean needs, on a sum."""
 
-    def release(self, query, key, grid_noise):
-        small = self.plan.noise_multiplier / self.plan.expected_batch_size
-        return step_module.gaussian(query, noise_multiplier=small, key=key)
+    def release(self, query, words):
+        right = step_module.gaussian(query, noise=self.noise, words=words)
+        size = self.plan.expected_batch_size
+        return right.map(
+            lambda noisy: jax.tree.map(lambda x, y: x + (y - x) / size, query.total, noisy)
+        )
 
     return swapped(Step, "_release", release)
 
 
 def one_key_for_all_tensors() -> AbstractContextManager[None]:
-    def gaussian(query, *, noise_multiplier, adjacency, key):
-        size = noise_multiplier * query.sensitivity(adjacency)
-        clone = jax.random.clone
-        noisy = lambda x: x + size * jax.random.normal(clone(key), x.shape, x.dtype)  # noqa: E731
-        return Released(jax.tree.map(noisy, query.total), Gaussian(noise_multiplier))
+    def gaussian(query, *, noise, words):
+        noisy = lambda x: x + noise.grid.spacing * noise.draws(words, [x.size])[0].reshape(x.shape)  # noqa: E731
+        return Released(jax.tree.map(noisy, query.total), Gaussian(noise.grid.noise_multiplier))
 
     return swapped(step_module, "gaussian", gaussian)
 
@@ -74,12 +75,12 @@ def realized_batch_size() -> AbstractContextManager[None]:
     """The noisy sum is divided by the number of records that were drawn."""
     release = Step._release
 
-    def call(self, state, records, words, grid_noise):
-        draw_key, loss_key, noise_key = (keys.wrap(words[i]) for i in range(len(PURPOSES)))
+    def call(self, state, records, words):
+        loss_key = keys.wrap(words[1, : keys.WORDS])
         number = jax.tree.leaves(records)[0].shape[0]
-        drawn = sampling.draw(draw_key, number, self.plan.sampling_rate)
+        drawn = sampling.draw(words[0], number, self.plan.sampling_rate)
         total = self.clipped_sum(state.trainable, state.clipping, records, drawn, loss_key)
-        released = release(self, total, noise_key, grid_noise)
+        released = release(self, total, words[2])
         scale = self.plan.expected_batch_size / jnp.maximum(jnp.sum(drawn), 1)
         return self._move(state, released.map(lambda t: jax.tree.map(lambda x: x * scale, t)))
 
@@ -106,14 +107,14 @@ def nan_passes_the_clip() -> AbstractContextManager[None]:
 def shuffled_batches() -> AbstractContextManager[None]:
     """Records are dealt out in turn, in a new order each time round."""
 
-    def call(self, state, records, words, grid_noise):
-        _, loss_key, noise_key = (keys.wrap(words[i]) for i in range(len(PURPOSES)))
+    def call(self, state, records, words):
+        loss_key = keys.wrap(words[1, : keys.WORDS])
         number = jax.tree.leaves(records)[0].shape[0]
         turns = min(round(1 / self.plan.sampling_rate), 2**30)
         order = jax.random.fold_in(jax.random.key(5), state.step // turns)
         drawn = jax.random.permutation(order, number) % turns == state.step % turns
         total = self.clipped_sum(state.trainable, state.clipping, records, drawn, loss_key)
-        return self._move(state, self._release(total, noise_key, grid_noise))
+        return self._move(state, self._release(total, words[2]))
 
     return swapped(Step, "__call__", call)
 
@@ -130,10 +131,10 @@ def batches_of_a_fixed_size() -> AbstractContextManager[None]:
 def empty_batch_skipped() -> AbstractContextManager[None]:
     call = Step.__call__
 
-    def skipping(self, state, records, words, grid_noise):
-        after = call(self, state, records, words, grid_noise)
+    def skipping(self, state, records, words):
+        after = call(self, state, records, words)
         number = jax.tree.leaves(records)[0].shape[0]
-        anybody = jnp.any(sampling.draw(keys.wrap(words[0]), number, self.plan.sampling_rate))
+        anybody = jnp.any(sampling.draw(words[0], number, self.plan.sampling_rate))
         before = (state, jax.tree.map(jnp.zeros_like, after[1]))
         return jax.tree.map(lambda new, old: jnp.where(anybody, new, old), after, before)
 
@@ -160,8 +161,8 @@ def scaler_fitted_on_the_records() -> AbstractContextManager[None]:
 def noise_from_the_key_of_the_draw() -> AbstractContextManager[None]:
     call = Step.__call__
 
-    def one_key(self, state, records, words, grid_noise):
-        return call(self, state, records, jnp.stack([words[0], words[1], words[0]]), grid_noise)
+    def one_key(self, state, records, words):
+        return call(self, state, records, jnp.stack([words[0], words[1], words[0]]))
 
     return swapped(Step, "__call__", one_key)
 
@@ -190,8 +191,8 @@ def _noise_of_parts(rework: Callable[[jax.Array, jax.Array], jax.Array]):
     """Steps of parts with other noise: `rework` has that of all parts in an array, and their sums."""
     release = Step._release
 
-    def reworked(self, query, key, grid_noise):
-        right = release(self, query, key, grid_noise)
+    def reworked(self, query, words):
+        right = release(self, query, words)
         noise = jax.tree.map(jnp.subtract, right.value, query.total)
         common, own = eqx.partition(noise, self.in_common)
         _, sums = eqx.partition(query.total, self.in_common)
@@ -237,12 +238,12 @@ def realized_size_of_a_part() -> AbstractContextManager[None]:
     """The noisy sum of each part is divided by how many of its records were drawn."""
     release = Step._release
 
-    def call(self, state, records, words, grid_noise):
-        draw_key, loss_key, noise_key = (keys.wrap(words[i]) for i in range(len(PURPOSES)))
+    def call(self, state, records, words):
+        loss_key = keys.wrap(words[1, : keys.WORDS])
         part = records[1]
-        drawn = sampling.draw(draw_key, len(part), self.plan.sampling_rate)
+        drawn = sampling.draw(words[0], len(part), self.plan.sampling_rate)
         total = self.clipped_sum(state.trainable, state.clipping, records, drawn, loss_key)
-        released = release(self, total, noise_key, grid_noise)
+        released = release(self, total, words[2])
         found = jnp.bincount(jnp.where(drawn, part, self.num_parts), length=self.num_parts)
         scale = self.plan.expected_batch_size / jnp.maximum(found, 1)
         common, own = eqx.partition(released.value, self.in_common)

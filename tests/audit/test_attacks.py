@@ -9,7 +9,7 @@ import pytest
 
 import veilflow as vf
 from veilflow import audit
-from veilflow.audit import image_scores, lira, membership, nearest
+from veilflow.audit import image_scores, lira, membership
 from veilflow.audit.attributes import guess_cells
 from veilflow.audit.canaries import fair_coins, image_canaries, table_canaries
 from veilflow.images import Images
@@ -118,21 +118,21 @@ def test_shadow_scores_are_log_ratios_of_normals():
 
 def test_nearness_is_on_the_declared_scale():
     model = Remembering(np.zeros((1, 2)), 1.0, domain=Box((0.0, 0.0), (1.0, 100.0)))
-    near = nearest.nearness(model, [[0.5, 10.0]], [[0.5, 60.0], [0.2, 10.0]])
+    near = membership.nearness(model, [[0.5, 10.0]], [[0.5, 60.0], [0.2, 10.0]])
     assert near[0] == pytest.approx(-0.3)
     with pytest.raises(ValueError, match="at least one"):
-        nearest.nearness(model, [[0.5, 10.0]], np.zeros((0, 2)))
+        membership.nearness(model, [[0.5, 10.0]], np.zeros((0, 2)))
 
 
 def test_nearness_is_the_same_by_a_tree_and_by_looking_at_all(monkeypatch):
     rng = np.random.default_rng(0)
     rows, synthetic = rng.uniform(size=(30, 5)), rng.uniform(size=(50, 5))
     model = Remembering(synthetic, 1.0)
-    by_tree = nearest.nearness(model, rows, synthetic)
-    monkeypatch.setattr(nearest, "_FEW", 0)
-    monkeypatch.setattr(nearest, "_BLOCK", 7)
-    np.testing.assert_allclose(nearest.nearness(model, rows, synthetic), by_tree, atol=1e-7)
-    np.testing.assert_allclose(nearest.nearness(model, synthetic, synthetic), 0, atol=1e-7)
+    by_tree = membership.nearness(model, rows, synthetic)
+    monkeypatch.setattr(membership, "_FEW", 0)
+    monkeypatch.setattr(membership, "_BLOCK", 7)
+    np.testing.assert_allclose(membership.nearness(model, rows, synthetic), by_tree, atol=1e-7)
+    np.testing.assert_allclose(membership.nearness(model, synthetic, synthetic), 0, atol=1e-7)
 
 
 def test_codes_are_compared_within_their_class():

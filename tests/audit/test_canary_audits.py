@@ -11,7 +11,8 @@ from tests.audit import broken_engines
 from veilflow import audit, engine, nn
 from veilflow._core.keys import Secret
 from veilflow.audit.gradient_canaries import Axes, along_its_axis
-from veilflow.audit.watched import plain_descent, randomness, run, watched
+from veilflow.audit.watched import plain_descent, run, watched
+from veilflow.engine.blocks import step_words
 from veilflow.flows import architectures
 from veilflow.privacy.guarantees import Sensitive
 
@@ -64,7 +65,7 @@ def test_what_is_audited_is_what_train_releases():
     secret = Secret.from_seed(4)
     trained = engine.train(plan, along_its_axis, model, Sensitive(places), secret=secret)
     step, state = watched(plan, along_its_axis, model)
-    after, released = run(step, state, places, *randomness(step, secret, plan.steps))
+    after, released = run(step, state, places, step_words(secret, 0, plan.steps))
     np.testing.assert_allclose(trained.value.values, after.trainable.values, atol=1e-5)
     np.testing.assert_allclose(
         after.trainable.values, -np.asarray(released.values).sum(axis=0), atol=1e-5

@@ -11,6 +11,7 @@ from tests.audit.broken_engines import BROKEN, BROKEN_PARTS
 from veilflow import audit, engine, nn
 from veilflow._core.keys import Secret
 from veilflow.audit import sampling_check
+from veilflow.engine.blocks import step_words
 
 pytestmark = pytest.mark.usefixtures("optimized")
 
@@ -69,7 +70,6 @@ def test_every_broken_engine_is_caught_by_the_whole_measurement(name):
         {"clipping": engine.PerUnit(1.0)},
         {"clipping": engine.Automatic(0.5)},
         {"clipping": engine.Sparsified(1.0, 0.5)},
-        {"hardened": True},
         {"sampling_rate": 1.0, "noise_multiplier": 8.0},
     ],
     ids=str,
@@ -173,7 +173,6 @@ def test_parts_are_measured_with_their_own_model():
 @pytest.mark.parametrize(
     ("changes", "settings", "message"),
     [
-        ({"hardened": True}, {"num_parts": 2}, "hardened noise"),
         ({"clipping": engine.AdaptiveQuantile()}, {"num_parts": 2}, "carries a state"),
         ({}, {"num_parts": 0}, "num_parts"),
         ({}, {"common": lambda m: (m,)}, "Give num_parts"),
@@ -188,8 +187,8 @@ def test_what_parts_are_not_measured_with_is_refused(changes, settings, message)
 def test_who_was_drawn_is_what_the_sampler_drew():
     secret = Secret.from_seed(3)
     drawn = sampling_check.who_was_drawn(PLAN, secret=secret, steps=4)
-    for step in range(4):
-        expected = engine.sampling.draw(secret.key("draw", step), drawn.shape[1], 0.25)
+    for step, words in enumerate(step_words(secret, 0, 4)):
+        expected = engine.sampling.draw(words[0], drawn.shape[1], 0.25)
         np.testing.assert_array_equal(drawn[step], expected)
 
 

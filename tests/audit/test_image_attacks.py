@@ -9,8 +9,8 @@ import veilflow as vf
 from tests.models.image import small
 from veilflow import audit
 from veilflow.images import read_images, to_unit
-from veilflow.models.image import image_flow
 from veilflow.privacy.guarantees import Released
+from veilflow.releases import training
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -30,9 +30,8 @@ def fitted(epsilon):
         spec=SPEC,
         budget=vf.Budget(epsilon=epsilon, delta=1e-3),
         num_records=NUM_IMAGES,
-        architecture=SIZES,
-        steps=1000,
-        sampling_rate=1.0,
+        flow=SIZES,
+        training=vf.Training(steps=1000, sampling_rate=1.0),
         partition="models",
         seed=1,
     ).fit(images(0), progress=False)
@@ -75,7 +74,7 @@ def test_the_step_that_an_image_model_takes_is_measured(monkeypatch):
         given.update(plan=plan, model=models, loss_fn=loss, num_parts=num_parts, common=common)
         return Released(models, plan.event)
 
-    monkeypatch.setattr(image_flow, "train_parts", stand_in)
+    monkeypatch.setattr(training, "train_parts", stand_in)
     small.estimator().fit(small.images(), progress=False)
     pixels = to_unit(small.images().pixels[:12])
     records = np.asarray(pixels), np.arange(12, dtype=np.int32) % 2  # none of the third part

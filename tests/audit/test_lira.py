@@ -20,7 +20,7 @@ def mixture(epsilon):
             budget=vf.Budget(epsilon=epsilon, delta=1e-4),
             bounds=BOUNDS,
             num_components=8,
-            iterations=12,
+            steps=12,
             num_records=NUM_ROWS // 2,
             seed=seed,
         ).fit(rows, progress=False)
@@ -36,9 +36,7 @@ def flow(epsilon):
             base="normal",
             start="whitening",
             flow=vf.maf(blocks=2, hidden=(32,)),
-            steps=100,
-            batch_size=NUM_ROWS // 2,
-            learning_rate=1e-2,
+            training=vf.Training(steps=100, batch_size=NUM_ROWS // 2, learning_rate=1e-2),
             num_records=NUM_ROWS // 2,
             seed=seed,
         ).fit(rows, progress=False)

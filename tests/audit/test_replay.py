@@ -20,8 +20,7 @@ def fit(rows):
         flow=vf.maf(blocks=1, hidden=(4,)),
         base="normal",
         start="none",
-        steps=1,
-        sampling_rate=NOBODY,
+        training=vf.Training(steps=1, sampling_rate=NOBODY),
         seed=0,
     ).fit(rows, progress=False)
 
@@ -33,7 +32,7 @@ def test_d04_a_fit_keeps_nothing_of_the_rows_that_was_not_paid_for():
 def test_d04_a_scaler_fitted_on_the_rows_is_caught(monkeypatch):
     def peeking(rows):
         bounds = Box(tuple(rows.min(axis=0)), tuple(rows.max(axis=0)))
-        monkeypatch.setattr(vf.DensityFlow, "_domain", lambda self: bounds)
+        monkeypatch.setattr(vf.DensityFlow, "domain", bounds)
         return fit(rows)
 
     assert "schema" in audit.unpaid_differences(peeking, ROWS, NEIGHBOR)

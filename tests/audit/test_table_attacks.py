@@ -28,8 +28,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def model(rows):
-    settings = {"num_records": 200, "steps": 0, "hidden": (8,), "most_bins": 8, "seed": 1}
-    estimator = vf.TableFlow(schema=SCHEMA, budget=small.BUDGET, **settings)
+    estimator = small.estimator(schema=SCHEMA, num_records=200, steps=0)
     with small.quick():
         return estimator.fit(rows[0], progress=False)
 

@@ -1,30 +1,47 @@
 """A model with the interface of DensityFlow that learns nothing and costs no time."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from veilflow.models import artifact as artifacts
 from veilflow.models.domain import Box
+from veilflow.privacy.assumptions import Conditional
 from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
 from veilflow.tabular import Rows, read_rows, write_rows
 
 calls: list[dict[str, Any]] = []
+LEDGER = (
+    Ledger()
+    .spend(Repeated(20, PoissonSampled(0.01, Gaussian(4.0))), purpose="training")
+    .assuming(Conditional("a test"))
+)
 
 
 class DensityFlow:
     def __init__(self, **settings: Any):
         self.settings = settings
 
-    def fit(self, rows: Any, *, progress: bool = True, checkpoint: Any = None, save_as: Any = None):
-        calls.append({**self.settings, "progress": progress, "checkpoint": checkpoint})
+    def plan(self, dim: int) -> Any:
+        return SimpleNamespace(ledger=LEDGER)
+
+    def fit(
+        self,
+        rows: Any,
+        *,
+        progress: bool = True,
+        invalid: str = "error",
+        checkpoint: Any = None,
+        save_as: Any = None,
+    ):
+        how = {"progress": progress, "invalid": invalid, "checkpoint": checkpoint}
+        calls.append({**self.settings, **how})
         rows = read_rows(rows)
-        step = PoissonSampled(0.01, Gaussian(4.0))
-        ledger = Ledger().spend(Repeated(20, step), purpose="training").assuming("a test")
         delta = self.settings["budget"].delta
-        fitted = FittedDensityFlow(ledger, rows.columns, delta, np.zeros(2))
+        fitted = FittedDensityFlow(LEDGER, rows.columns, delta, np.zeros(2))
         if save_as is not None:
             fitted.save(save_as)
         return fitted

@@ -28,13 +28,13 @@ def test_looser_accountants_answer_more(in_json):
 def test_an_approximation_is_labelled_wherever_it_is_printed(veilflow, in_json):
     flags = (*RUN, "--accountant", "gdp")
     assert "not a bound" in veilflow("account", *flags).stdout
-    assert any("bound" in text for text in in_json("account", *flags)["assumptions"])
+    assert any("bound" in one["sentence"] for one in in_json("account", *flags)["assumptions"])
 
 
 def test_a_ledger_in_a_model_file_is_added_up_at_its_own_delta(in_json, model):
     found = in_json("account", "--ledger", model)
     assert found["delta"] == 1e-5
-    assert found["assumptions"] == ["a test"]
+    assert [one["sentence"] for one in found["assumptions"]] == ["a test"]
     assert found["epsilon"] == pytest.approx(in_json("inspect", model)["guarantee"]["epsilon"])
 
 

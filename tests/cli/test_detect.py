@@ -12,10 +12,13 @@ from pyarrow import csv
 import veilflow as vf
 from tests.models.detect.models import mixture
 from tests.models.table import small as tables
+from veilflow._core.codec import plain
 from veilflow.cli import detect, detect_query
-from veilflow.models.detect.answers import METHODS
-from veilflow.models.detect.ensemble import DENSITIES
+from veilflow.models.detect.ensemble_plan import DENSITIES
 from veilflow.privacy.events import ExponentialMechanism
+from veilflow.releases.answers import METHODS, Answers
+from veilflow.releases.quantile import Quantile
+from veilflow.releases.run import Run
 from veilflow.tabular import Rows, write_rows
 
 FIT = ("detect", "fit", "m.veil", "--out", "d.veil", "--seed", 1)
@@ -127,19 +130,19 @@ def test_public_rows_a_private_quantile_or_a_number_set_the_threshold(in_json, m
     normal = Rows(vf.load(tmp_path / "m.veil").sample(400, seed=2), ("a", "b"))
     write_rows(normal, tmp_path / "normal.csv")
     free = in_json(*FIT, "--public", "normal.csv", "--false-alarm-rate", 0.1)
-    assert any("declared public" in text for text in free["guarantee"]["assumptions"])
+    assert any("declared public" in one["sentence"] for one in free["guarantee"]["assumptions"])
     paid = in_json(*FIT, "--private", "normal.csv", "--epsilon", 2, "--force")
     assert paid["from"] == "private"
     detector = vf.load(tmp_path / "d.veil")
-    assert detector.ledger.entries[-1].event == ExponentialMechanism(2.0)
+    assert detector.plan.release(Quantile).event == ExponentialMechanism(2.0)
     assert in_json(*FIT, "--threshold", 5, "--force")["threshold"] == 5
 
 
 def test_a_private_threshold_is_on_the_ledger_of_its_data(in_json, veilflow, model, tmp_path):
     write_rows(Rows(np.zeros((50, 2)), ("a", "b")), tmp_path / "normal.csv")
-    ledger = ("--data-ledger", "spent.jsonl", "--dataset", "people")
+    ledger = ("--data-ledger", "spent.ledger", "--dataset", "people")
     in_json(*FIT, "--private", "normal.csv", "--epsilon", 2, *ledger)
-    (total,) = in_json("spending", "spent.jsonl", "--delta", 0)["datasets"]
+    (total,) = in_json("spending", "spent.ledger", "--delta", 0)["datasets"]
     assert total["guarantee"]["epsilon"] == pytest.approx(2, rel=1e-3)
 
 
@@ -265,8 +268,72 @@ def test_a_moved_folder_still_counts_and_a_lost_journal_stops_all(
     assert not (tmp_path / "other/e.private.journal").exists()
 
 
+@pytest.mark.parametrize("kind", ["ensemble", "private threshold"])
+def test_a_dry_run_prints_the_plan_and_does_nothing(
+    kind, in_json, veilflow, model, records, tmp_path
+):
+    private = (*FIT, "--private", "data.csv", "--epsilon", 2)
+    words = (*(COUNTED if kind == "ensemble" else private), "--dry-run")
+    before = {path.name for path in tmp_path.iterdir()}
+    told, said = in_json(*words), veilflow(*words).stdout
+    assert {path.name for path in tmp_path.iterdir()} == before
+    detector = vf.LikelihoodDetector(vf.load(tmp_path / "m.veil"))
+    plan = detector.plan_private(vf.Budget(2.0, 0.0))
+    if kind == "ensemble":
+        settings = {"density": "mixture", "parts": 4, "num_components": 1, "max_queries": 8}
+        estimator = vf.EnsembleDetector(
+            budget=vf.Budget(200.0, 0.0), bounds=([-4, -4], [4, 4]), seed=0, **settings
+        )
+        plan = estimator.plan()
+    assert told["plan"] == json.loads(json.dumps(plain(plan)))
+    assert told["guarantee"] == plan.guarantee.to_json()
+    assert said.startswith("nothing was spent")
+    assert plan.releases[0].purpose in said
+
+
+def test_a_dry_run_or_a_checkpoint_of_what_is_free_is_refused(veilflow, model):
+    for flag in (("--dry-run",), ("--checkpoint", "run")):
+        refused(veilflow(*FIT, *flag), f"{flag[0]} is for rows that are paid for")
+
+
+def test_an_interrupted_fit_goes_on_from_its_checkpoint(veilflow, records, tmp_path, monkeypatch):
+    words = (*COUNTED, "--checkpoint", "run")
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "finish", killed)
+        assert veilflow(*words).exit_code == 130
+    assert not (tmp_path / "e.private.journal").exists()
+    assert (tmp_path / "run").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(Answers, "run", killed)  # parts are not trained again
+        assert veilflow(*words, "--force").exit_code == 0
+    assert not (tmp_path / "run").exists()
+    assert vf.load(tmp_path / "e.private").queries_left == 8
+
+
+def test_a_journal_of_another_ensemble_stays_as_it_was(veilflow, records, tmp_path):
+    assert veilflow(*COUNTED).exit_code == 0
+    journal = tmp_path / "e.private.journal"
+    before = journal.read_bytes()
+    done = veilflow(*COUNTED, "--force")
+    assert done.exit_code != 0
+    assert "counts what another ensemble spent" in done.stderr
+    assert journal.read_bytes() == before
+    assert vf.load(tmp_path / "e.private").queries_left == 8
+
+
+def test_steps_are_those_of_flows(veilflow, in_json, records, tmp_path):
+    flows = (*ENSEMBLE[:-1], "flow", "--parts", 4, *COUNTED[-4:], "--out", "e.private")
+    in_json(*flows, "--steps", 2)
+    assert vf.load(tmp_path / "e.private").answers.settings.steps == 2
+    refused(veilflow(*COUNTED, "--steps", 2, "--force"), "--density mixture do not look at it")
+
+
 def test_a_policy_and_a_ledger_hear_of_all_answers_at_the_fit(in_json, veilflow, records, tmp_path):
-    ledger = ("--data-ledger", "spent.jsonl", "--dataset", "people")
+    ledger = ("--data-ledger", "spent.ledger", "--dataset", "people")
     in_json(*COUNTED, *ledger)
-    (total,) = in_json("spending", "spent.jsonl", "--delta", 0)["datasets"]
+    (total,) = in_json("spending", "spent.ledger", "--delta", 0)["datasets"]
     assert total["guarantee"]["epsilon"] == pytest.approx(200, rel=1e-3)

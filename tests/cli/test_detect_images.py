@@ -11,6 +11,7 @@ import veilflow as vf
 from tests.models.image import small
 from veilflow.images.write import write_images
 from veilflow.privacy.events import ExponentialMechanism
+from veilflow.releases.quantile import Quantile
 
 FIT = ("detect", "fit", "m.veil", "--out", "d.veil", "--label", "dot", "--seed", 1)
 ASK = ("detect", "query", "d.veil")
@@ -89,7 +90,7 @@ def test_a_private_threshold_is_paid_for_even_if_there_is_no_image(in_json, fold
     for name in ("by_class", "empty"):
         ledger = ("--data-ledger", f"{name}.jsonl", "--dataset", "shapes")
         in_json(*FIT, "--private", name, "--epsilon", 2, *ledger, "--force")
-        assert vf.load(folder / "d.veil").ledger.entries[-1].event == ExponentialMechanism(2.0)
+        assert vf.load(folder / "d.veil").plan.release(Quantile).event == ExponentialMechanism(2.0)
         (total,) = in_json("spending", f"{name}.jsonl", "--delta", 0)["datasets"]
         assert total["guarantee"]["epsilon"] == pytest.approx(2, rel=1e-3)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from veilflow.cli import fit_classifier, fit_images, fit_table, use
-from veilflow.cli.hints import in_flags
+from veilflow.cli.output import in_flags
 
 HINTS = {
     "a word": (fit_images.images, "or pass invalid='skip'.", "or pass --invalid skip."),
@@ -10,7 +10,7 @@ HINTS = {
         "model='grud', loss='clipped-ce'",
         "--model grud, --loss clipped-ce",
     ),
-    "a switch": (fit_table.table, "hardened=True needs", "--hardened needs"),
+    "a switch": (fit_table.table, "pay_for_discovery=True needs", "--pay-for-discovery needs"),
     "a long name": (fit_table.table, "for warm_start='none'.", "for --warm-start none."),
     "a flag named already": (
         fit_table.table,

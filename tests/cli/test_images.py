@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import veilflow as vf
 from tests.cli.test_models import refused
+from veilflow._core.codec import plain
 from veilflow.cli import fit_images
 from veilflow.cli.main import app
 from veilflow.images import Images, read_images
@@ -25,7 +26,8 @@ SIZES = vf.ImageArchitecture(size=(6, 6), channels=(2,), latent=2, blocks=1, hid
 BUDGET = ("--epsilon", 4, "--delta", 1e-3)
 FIT = ("fit", "images", "i.npz", "--spec", "s.toml", *BUDGET)
 QUICK = ("--steps", 2, "--sampling-rate", 0.5, "--num-records", 12)
-NOT_FLAGS = {"spec", "budget", "architecture", "ema_decay"}  # sizes of networks are for Python
+NOT_FLAGS = {"spec", "budget", "flow"}  # sizes of networks are for Python
+NOT_TRAINING_FLAGS = {"clipping", "sparsity", "optimizer", "ema_decay"}
 
 
 def twelve():
@@ -43,7 +45,7 @@ def fitted(tmp_path_factory):
     paths = ("--spec", folder / "s.toml", "--out", folder / "m.veil")
     words = ("fit", "images", folder / "shapes", *paths, *BUDGET, *QUICK, "--json")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("veilflow.models.image.recipe.architecture_for", lambda *_: SIZES)
+        patch.setattr("veilflow.models.image.image_plan.architecture_for", lambda *_: SIZES)
         done = CliRunner().invoke(app, [str(word) for word in words])
     assert done.exit_code == 0, done.stderr
     return folder, json.loads(done.stdout)
@@ -81,8 +83,8 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, model, da
             "--reconstruction",
             "mse",
         ),
-        *("--temperature", 3, "--steps", 7, "--sampling-rate", 0.2, "--clip-norms", "0.1, 0.2"),
-        *("--learning-rates", "0.01,0.02", "--weight-decay", 0.1, "--seed", 3),
+        *("--temperature", 3, "--steps", 7, "--sampling-rate", 0.2, "--clip-norm", "0.1, 0.2"),
+        *("--learning-rate", "0.01,0.02", "--weight-decay", 0.1, "--seed", 3),
         *("--invalid", "skip", "--checkpoint", "run.ckpt", "--out", "m.veil"),
     )
     assert found["out"] == "m.veil"
@@ -99,16 +101,29 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, model, da
         "partition": "none",
         "reconstruction": "mse",
         "temperature": 3.0,
-        "steps": 7,
-        "sampling_rate": 0.2,
-        "clip_norms": (0.1, 0.2),
-        "learning_rates": (0.01, 0.02),
-        "weight_decay": 0.1,
         "seed": 3,
     }
+    steps = {
+        "steps": 7,
+        "sampling_rate": 0.2,
+        "clip_norm": (0.1, 0.2),
+        "learning_rate": (0.01, 0.02),
+        "weight_decay": 0.1,
+    }
+    given["training"] = vf.Training(**steps)
     assert estimator == vf.ImageFlow(spec=SPEC, budget=vf.Budget(4.0, 1e-3), **given)
     # and every setting of the library has a flag
     assert {field.name for field in dataclasses.fields(vf.ImageFlow)} == NOT_FLAGS | set(given)
+    names = {field.name for field in dataclasses.fields(vf.Training)}
+    assert names == {"batch_size", *NOT_TRAINING_FLAGS, *steps}
+
+
+def test_a_single_number_is_for_both_networks_and_a_batch_is_a_size(in_json, data):
+    flags = ("--clip-norm", 0.1, "--learning-rate", 0.02, "--batch-size", 3, "--num-records", 12)
+    plan = in_json(*FIT, *flags, "--dry-run", "--out", "m.veil")["plan"]
+    settings = plan["releases"][0]["settings"]
+    assert (settings["clip_norm"], settings["learning_rate"]) == (0.1, 0.02)
+    assert settings["sampling_rate"] == 0.25
 
 
 def test_the_words_of_the_flags_are_those_of_the_library():
@@ -123,7 +138,7 @@ def test_a_folder_of_images_becomes_a_model(fitted):
     assert printed["guarantee"] == model.guarantee.to_json()
     assert model.guarantee.epsilon <= 4
     assert model.spec == SPEC
-    assert model.settings["recipe"]["partition"] == "flows"
+    assert model.plan.partition == "flows"
 
 
 def test_a_dry_run_opens_no_image_and_leaves_no_file(in_json, veilflow, data, tmp_path):
@@ -131,10 +146,10 @@ def test_a_dry_run_opens_no_image_and_leaves_no_file(in_json, veilflow, data, tm
     found = in_json(*FIT, "--dry-run", "--out", "m.veil")
     assert [path.name for path in tmp_path.iterdir()] == ["s.toml"]
     estimator = vf.ImageFlow(spec=SPEC, budget=vf.Budget(4.0, 1e-3))
-    assert found["recipe"] == estimator.recipe().to_json()
-    assert found["guarantee"]["epsilon"] == estimator.ledger().epsilon(delta=1e-3)
+    assert found["plan"] == plain(estimator.plan())
+    assert found["guarantee"]["epsilon"] == estimator.plan().ledger.epsilon(delta=1e-3)
     shown = veilflow(*FIT, "--dry-run", "--out", "m.veil").stdout
-    for text in ("nothing was spent", "number of records", "training", "sampling rate: 0.1"):
+    for text in ("nothing was spent", "number of records", "sampling rate 0.1", "partition: flows"):
         assert text in shown
 
 
@@ -142,8 +157,8 @@ def test_wrong_input_is_one_line(veilflow, data, tmp_path):
     out = ("--out", "m.veil")
     refused(veilflow("fit", "images", "i.npz", "--spec", "no.toml", *BUDGET, *out), "no.toml", 1)
     refused(veilflow("fit", "images", "none", "--spec", "s.toml", *BUDGET, *out), "none", 1)
-    refused(veilflow(*FIT, "--clip-norms", "a,b", *out), "--clip-norms must be numbers")
-    refused(veilflow(*FIT, "--clip-norms", "1,2,3", *out), "clip_norms must be one number, or two")
+    refused(veilflow(*FIT, "--clip-norm", "a,b", *out), "--clip-norm must be numbers")
+    refused(veilflow(*FIT, "--clip-norm", "1,2,3", *out), "clip_norm must be one number")
     refused(veilflow(*FIT, "--out", "s.toml", "--force"), "is the file that is read")
     (tmp_path / "b.toml").write_text("height = 6\nwidth = 6\nclasses = ['bar']\n")
     undeclared = ("fit", "images", "i.npz", "--spec", "b.toml", *BUDGET, *QUICK, *out)
@@ -248,4 +263,4 @@ def test_inspect_shows_what_was_declared(veilflow, in_json, model):
     assert done.exit_code == 0, done.stderr
     for text in ("model ImageFlow", "the claim holds", "training", "  height: 6", "'bar', 'dot'"):
         assert text in done.stdout, text
-    assert in_json("inspect", model)["schema"]["images"] == SPEC.to_json()
+    assert in_json("inspect", model)["schema"]["spec"] == SPEC.to_json()

@@ -7,6 +7,9 @@ import pytest
 
 import veilflow as vf
 from tests.cli.test_models import refused
+from veilflow._core.codec import plain
+from veilflow.models.domain import Ball
+from veilflow.releases.mixture import ExpectationMaximization
 from veilflow.tabular import read_rows
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-5)
@@ -17,7 +20,7 @@ BOX = ("--low", "-9,-8", "--high", 9)
 @pytest.fixture
 def mixture(veilflow, data):
     """A model file in the current folder."""
-    done = veilflow(*FIT, *BOX, "--components", 2, "--iterations", 4, "--out", "m.veil")
+    done = veilflow(*FIT, *BOX, "--components", 2, "--steps", 4, "--out", "m.veil")
     assert done.exit_code == 0, done.stderr
     return "m.veil"
 
@@ -34,7 +37,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, data, mon
     found = in_json(
         *FIT,
         *BOX,
-        *("--components", 2, "--iterations", 3, "--num-records", 50, "--seed", 3),
+        *("--components", 2, "--steps", 3, "--num-records", 50, "--seed", 3),
         *("--out", "m.veil"),
     )
     assert found["out"] == "m.veil"
@@ -45,7 +48,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, data, mon
         budget=vf.Budget(1.0, 1e-5),
         bounds=([-9, -8], [9, 9]),
         num_components=2,
-        iterations=3,
+        steps=3,
         num_records=50,
         seed=3,
     )
@@ -60,15 +63,13 @@ def test_what_is_not_given_keeps_the_defaults_of_the_library(veilflow, data, tmp
         vf.MixtureDensity(budget=vf.Budget(1, 1e-5), row_norm=3),
     )
     assert len(model.weights) == default.num_components
-    assert len(model.settings["noise_multipliers"]) == default.iterations
-    assert model.domain.to_json() == {"kind": "ball", "row_norm": 3.0}
+    assert model.plan == default.plan(2)
+    assert model.domain == Ball(3.0)
 
 
 @pytest.mark.filterwarnings("default::veilflow.NotPrivateWarning")
-def test_hardened_noise_and_no_privacy_are_two_flags(veilflow, in_json, data):
-    few = ("--components", 1, "--iterations", 2)
-    hardened = in_json(*FIT, *BOX, *few, "--hardened", "--out", "h.veil")
-    assert not any("Threefry" in text for text in hardened["guarantee"]["assumptions"])
+def test_no_privacy_is_said_so(veilflow, in_json, data):
+    few = ("--components", 1, "--steps", 2)
     openly = veilflow(*FIT, *BOX, *few, "--epsilon", "inf", "--out", "o.veil", "--json")
     assert json.loads(openly.stdout)["guarantee"]["epsilon"] == "inf"
     assert "not private" in openly.stderr
@@ -90,10 +91,42 @@ def test_a_mixture_is_inspected_sampled_and_scored_like_any_model(
     assert np.isfinite(read_rows(tmp_path / "scores.csv").values).all()
 
 
+def test_a_dry_run_prints_the_plan_and_does_nothing(in_json, veilflow, data, tmp_path):
+    before = {path.name for path in tmp_path.iterdir()}
+    words = (*FIT, *BOX, "--components", 2, "--steps", 3, "--dry-run", "--out", "m.veil")
+    found, said = in_json(*words), veilflow(*words).stdout
+    assert {path.name for path in tmp_path.iterdir()} == before
+    plan = vf.MixtureDensity(
+        budget=vf.Budget(1.0, 1e-5), bounds=([-9, -8], [9, 9]), num_components=2, steps=3
+    ).plan()
+    assert found["plan"] == json.loads(json.dumps(plain(plan)))
+    assert found["guarantee"] == plan.guarantee.to_json()
+    assert said.startswith("nothing was spent")
+    assert "mixture: dim 2, num components 2, steps 3, spread" in said
+
+
+def test_an_interrupted_fit_goes_on_from_its_checkpoint(veilflow, data, tmp_path, monkeypatch):
+    words = (*FIT, *BOX, "--components", 2, "--steps", 3, "--checkpoint", "run", "--out", "m.veil")
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(vf.MixtureDensity, "assemble", killed)
+        veilflow(*words)
+    assert (tmp_path / "run").exists()
+    assert not (tmp_path / "m.veil").exists()
+    monkeypatch.setattr(ExpectationMaximization, "run", lambda *_: pytest.fail("asked again"))
+    done = veilflow(*words)
+    assert done.exit_code == 0, done.stderr
+    assert not (tmp_path / "run").exists()
+    assert len(vf.load(tmp_path / "m.veil").weights) == 2
+
+
 def test_the_command_explains_itself(veilflow):
     done = veilflow("fit", "mixture", "--help")
     assert done.exit_code == 0
-    for flag in ("--json", "--components", "--iterations", "--bounds", "--row-norm", "--hardened"):
+    for flag in ("--json", "--components", "--steps", "--bounds", "--row-norm"):
         assert flag in done.stdout
 
 

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 import veilflow as vf
-from veilflow.cli import fit
+from veilflow._core.codec import plain
+from veilflow.cli import fit, options
 from veilflow.models import planner
+from veilflow.models.settings import INVALID
 from veilflow.tabular import read_rows, write_chunks
 
 SETTINGS = {field.name for field in dataclasses.fields(vf.DensityFlow)}
-NOT_PLANNED = {"budget", "bounds", "row_norm", "count_clamped", "hardened"}
+TRAINING = {field.name for field in dataclasses.fields(vf.Training)}
+NOT_PLANNED = {"budget", "bounds", "row_norm", "count_clamped", "training"}
 BUDGET = ("--epsilon", 1, "--delta", 1e-5)
 FIT = ("fit", "density", "data.csv", *BUDGET)
 
@@ -30,8 +33,8 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, quick, da
         *("--low", "-9,-8", "--high", 9, "--num-records", 50, "--steps", 7, "--batch-size", 5),
         *("--clip-norm", 0.5, "--learning-rate", 0.01, "--weight-decay", 0.2, "--seed", 3),
         *("--flow", "nsf", "--blocks", 2, "--hidden", "8, 9", "--base", "mixture"),
-        *("--components", 4, "--start", "whitening", "--hardened", "--count-clamped"),
-        *("--checkpoint", "ckpt", "--out", "m.veil"),
+        *("--components", 4, "--start", "whitening", "--count-clamped"),
+        *("--checkpoint", "ckpt", "--invalid", "replace", "--out", "m.veil"),
     )
     assert found["out"] == "m.veil"
     assert found["guarantee"]["delta"] == 1e-5
@@ -41,22 +44,28 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, quick, da
     assert call == {
         "bounds": ([-9, -8], [9, 9]),
         "num_records": 50,
-        "steps": 7,
-        "batch_size": 5,
-        "clip_norm": 0.5,
-        "learning_rate": 0.01,
-        "weight_decay": 0.2,
+        "training": vf.Training(
+            steps=7, batch_size=5, clip_norm=0.5, learning_rate=0.01, weight_decay=0.2
+        ),
         "flow": vf.nsf(blocks=2, hidden=(8, 9)),
         "base": "mixture",
         "num_components": 4,
         "start": "whitening",
         "seed": 3,
         "count_clamped": True,
-        "hardened": True,
         "progress": True,
+        "invalid": "replace",
     }
-    # and every setting of the library has a flag, but for the average of parameters
-    assert SETTINGS - {*call, "budget", "row_norm", "sampling_rate"} == {"ema_decay"}
+    # and every setting of the library has a flag
+    assert SETTINGS - {*call, "budget", "row_norm"} == set()
+    rest = {"sampling_rate", "ema_decay", "clipping", "sparsity", "optimizer"}
+    assert TRAINING - set(call["training"].given) == rest
+
+
+def test_a_sampling_rate_is_a_flag_of_the_training(veilflow, quick, data):
+    done = veilflow(*FIT, "--row-norm", 1, "--sampling-rate", 0.25, "--out", "m.veil")
+    assert done.exit_code == 0, done.stderr
+    assert quick[-1]["training"] == vf.Training(sampling_rate=0.25)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +86,7 @@ def test_a_flow_is_described_by_flags(flags, flow, veilflow, quick, data):
 
 def test_the_words_of_the_flags_are_those_of_the_library():
     assert tuple(word.value for word in fit.Start) == planner.STARTS
+    assert tuple(word.value for word in options.InvalidCells) == INVALID
     for word in fit.Base:
         assert vf.DensityFlow(budget=vf.Budget(1.0, 1e-5), bounds=(0, 1), base=str(word))
     for word in fit.Flow:
@@ -108,7 +118,7 @@ def test_an_unknown_word_is_a_usage_error(flags, veilflow, quick, data):
 SMALL = ("--low", -9, "--high", 9, "--num-records", 50, "--out", "m.veil")
 
 
-def test_a_dry_run_prints_the_recipe_and_the_price_and_does_nothing(in_json, data, tmp_path):
+def test_a_dry_run_prints_the_plan_and_the_price_and_does_nothing(in_json, data, tmp_path):
     before = {path.name for path in tmp_path.iterdir()}
     found = in_json(*FIT, *SMALL, "--base", "normal", "--steps", 20, "--hidden", 4, "--dry-run")
     assert {path.name for path in tmp_path.iterdir()} == before
@@ -118,11 +128,16 @@ def test_a_dry_run_prints_the_recipe_and_the_price_and_does_nothing(in_json, dat
         num_records=50,
         flow=vf.maf(hidden=(4,)),
         base="normal",
-        steps=20,
+        training=vf.Training(steps=20),
     )
-    assert found["recipe"] == json.loads(json.dumps(estimator.recipe(2).to_json()))
+    assert found["plan"] == json.loads(json.dumps(plain(estimator.plan(2))))
     assert 0.95 < found["guarantee"]["epsilon"] <= 1
-    assert [entry["purpose"] for entry in found["ledger"]] == ["start (columns)", "training"]
+    assert [entry["purpose"] for entry in found["ledger"]] == [
+        "histograms of columns",
+        "moments",
+        "training",
+        "distance of grid noise from Gaussian",
+    ]
     assert "out" not in found
 
 
@@ -132,12 +147,22 @@ def test_a_dry_run_is_the_same_whatever_the_rows_are(in_json, data, tmp_path):
     assert in_json(*FIT, *SMALL, "--dry-run") == first
 
 
+def test_a_dry_run_refuses_what_a_fit_would_refuse_and_neither_is_counted(veilflow, data, tmp_path):
+    words = ("fit", "density", data, "--epsilon", 1e-7, "--delta", 1e-9, *SMALL)
+    flags = ("--start", "whitening", "--steps", 0)
+    message = "there is no grid of whole numbers"
+    journal = ("--data-ledger", "spent", "--dataset", "people")
+    for more in ((), ("--dry-run",), journal):
+        refused(veilflow(*words, *flags, *more), message, code=1)
+    assert not (tmp_path / "spent").exists()
+
+
 def test_a_dry_run_for_people_says_that_nothing_was_spent(veilflow, data, monkeypatch):
     monkeypatch.setattr(vf.DensityFlow, "fit", lambda *_, **__: pytest.fail("it was fitted"))
     done = veilflow(*FIT, *SMALL, "--dry-run")
     assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith("nothing was spent")
-    for text in ("differential privacy", "start (grid)", "pure (epsilon", "grid bits: "):
+    for text in ("differential privacy", "pure (epsilon", "grid: dim 2, bits "):
         assert text in done.stdout
 
 
@@ -165,6 +190,7 @@ def test_fit_takes_a_row_norm_instead_of_bounds(veilflow, quick, data):
 def test_settings_that_are_not_given_keep_the_defaults_of_the_library(veilflow, quick, data):
     assert veilflow(*FIT, "--row-norm", 1, "--out", "m.veil").exit_code == 0
     assert quick[-1].keys().isdisjoint(SETTINGS - NOT_PLANNED)
+    assert quick[-1]["training"] == vf.Training()
 
 
 def test_fit_can_use_some_of_the_columns(veilflow, quick, data, in_json):
@@ -225,7 +251,7 @@ def test_bounds_that_do_not_fit_the_columns_are_refused(
 
 
 TOMLS = {
-    "not toml": ("a = [", "not a TOML file"),
+    "not toml": ("a = [", "not valid TOML"),
     "a column left out": ("a = [0, 1]", "column 'b' has no bounds"),
     "one number": ("a = [0, 1]\nb = 3", "b must be two numbers"),
     "true": ("a = [0, 1]\nb = [false, true]", "b must be two numbers"),
@@ -244,7 +270,7 @@ def test_a_bounds_file_with_mistakes_is_refused_by_column(
 def test_data_that_cannot_be_used_is_refused_without_showing_it(veilflow, quick, tmp_path):
     (tmp_path / "data.csv").write_text("a,name\n1,Ann\n2,Bob\n")
     done = veilflow(*FIT, "--row-norm", 1, "--out", "m.veil")
-    refused(done, "column 'name' is not numeric")
+    refused(done, "column 2 of 2 is not numeric")
     assert "Ann" not in done.stderr
     assert quick == []
 
@@ -262,7 +288,7 @@ def test_a_missing_data_file_is_one_line(veilflow, quick):
 def test_sample_writes_rows_with_the_columns_of_the_model(suffix, in_json, model, tmp_path):
     found = in_json("sample", model, "-n", 30, "--out", f"s{suffix}", "--seed", 1)
     assert found["num_rows"] == 30
-    assert found["guarantee"]["assumptions"] == ["a test"]
+    assert [a["sentence"] for a in found["guarantee"]["assumptions"]] == ["a test"]
     rows = read_rows(tmp_path / f"s{suffix}")
     assert rows.columns == ("a", "b")
     np.testing.assert_array_equal(rows.values, np.random.default_rng(1).standard_normal((30, 2)))

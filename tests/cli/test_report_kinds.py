@@ -17,6 +17,7 @@ from veilflow.tabular import Rows, write_rows
 
 RNG = np.random.default_rng(0)
 TRIED = {
+    "ChainedImputer",  # which has no rows of its own, see tests/reports/test_curator
     "DensityFlow",  # as the mixture: both are rows of numbers, see test_reports
     "TableFlow",  # see tests/reports/test_curator
     "MixtureDensity",

@@ -36,6 +36,18 @@ def test_a_draft_is_written_for_its_owner_alone_and_no_value_is_printed(veilflow
     assert draft.confirm().columns["name"] == vf.Categorical("SECRET", "SECRET2")
 
 
+def test_a_file_with_broken_lines_is_drafted_line_by_line_if_asked(veilflow, tmp_path):
+    (tmp_path / "data.csv").write_bytes(b'age,city\n41,"SECRET\n42,R\xffme,more\n43,Oslo\n')
+    refused = veilflow("schema", "data.csv", "--out", "schema.toml")
+    assert refused.exit_code == 2
+    assert "--invalid replace" in refused.stderr
+    assert "SECRET" not in refused.stderr
+    done = veilflow("schema", "data.csv", "--out", "schema.toml", "--invalid", "replace")
+    assert done.exit_code == 0, done.stderr
+    age = vf.Schema.from_file(tmp_path / "schema.toml").confirm().columns["age"]
+    assert (age.low, age.high) == (41, 43)
+
+
 def test_in_json_the_columns_are_listed_without_values(in_json, table):
     found = in_json("schema", table, "--out", "schema.toml", "--label", "name")
     assert found["out"] == "schema.toml"
@@ -57,6 +69,27 @@ def test_an_existing_schema_is_kept_unless_forced_and_then_becomes_private(
     assert path.read_text() == "mine"
     assert veilflow("schema", table, "--out", "schema.toml", "--force").exit_code == 0
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_kinds_are_confirmed_by_the_word_that_confirms_bounds(veilflow, table, tmp_path):
+    assert veilflow("schema", table, "--out", "schema.toml").exit_code == 0
+    path = tmp_path / "schema.toml"
+    assert path.read_text().count('"  # NOT PUBLIC: read from the data\n') >= 3
+    fit = ("fit", "table", table, "--schema", "schema.toml", "--epsilon", 1, "--delta", 1e-3)
+    fit += ("--out", "m.veil", "--dry-run", "--pay-for-discovery")
+    done = veilflow(*fit)
+    assert done.exit_code == 1
+    assert "nobody has confirmed the kinds of the columns age, name, seen" in done.stderr
+    # no budget discovers the range of dates either
+    text = path.read_text().replace("confirmed = false", 'confirmed = ["kind"]')
+    path.write_text(text)
+    assert "column 'seen' (datetime)" in veilflow(*fit).stderr
+    start, end = text.rsplit('confirmed = ["kind"]', 1)
+    path.write_text(f"{start}confirmed = true{end}")
+    done = veilflow(*fit)
+    assert done.exit_code == 0, done.stderr
+    for purpose in ("bounds of age", "values of name"):
+        assert purpose in done.stdout
 
 
 @pytest.mark.parametrize(

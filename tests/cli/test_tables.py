@@ -1,7 +1,6 @@
 """`veilflow fit table`, and what the other commands do with its models."""
 
 import dataclasses
-import json
 import os
 import stat
 
@@ -11,13 +10,15 @@ import pytest
 import veilflow as vf
 from tests.cli.test_models import refused
 from tests.models.table import small
+from veilflow._core import codec
 from veilflow.cli import fit_table
-from veilflow.models.table.recipe import WARM_STARTS
+from veilflow.models.table.table_plan import WARM_STARTS
+from veilflow.releases.plan import FitPlan
 
 BUDGET = ("--epsilon", 4, "--delta", 1e-4)
 FIT = ("fit", "table", "t.csv", "--schema", "s.toml", *BUDGET)
-RESEARCH = ("flow", "clipping", "sparsity", "optimizer")  # for comparisons, in Python
-NOT_FLAGS = {"schema", "budget", "pay_for_discovery", "ema_decay", "sampling_rate", *RESEARCH}
+RESEARCH = ("clipping", "sparsity", "optimizer")  # for comparisons, in Python
+NOT_FLAGS = {"schema", "budget", "pay_for_discovery"}
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
             0.5,
         ),
         *("--learning-rate", 0.01, "--weight-decay", 0.1, "--seed", 3, "--extra", "ignore"),
-        *("--pay-for-discovery", "--invalid", "replace", "--hardened", "--checkpoint", "run.ckpt"),
+        *("--pay-for-discovery", "--invalid", "replace", "--checkpoint", "run.ckpt"),
         *("--out", "m.veil"),
     )
     assert found["out"] == "m.veil"
@@ -82,16 +83,11 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
         "num_records": 600,
         "warm_start": "marginals",
         "warm_share": 0.2,
-        "hidden": (8, 9),
-        "most_bins": 9,
-        "label_weight": 3.0,
-        "steps": 7,
-        "batch_size": 50,
-        "clip_norm": 0.5,
-        "learning_rate": 0.01,
-        "weight_decay": 0.1,
+        "flow": vf.codes(hidden=(8, 9), most_bins=9, label_weight=3.0),
+        "training": vf.Training(
+            steps=7, batch_size=50, clip_norm=0.5, learning_rate=0.01, weight_decay=0.1
+        ),
         "seed": 3,
-        "hardened": True,
     }
     expected = vf.TableFlow(
         schema=small.SCHEMA, budget=vf.Budget(4.0, 1e-4), pay_for_discovery=True, **given
@@ -99,6 +95,13 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
     assert estimator == expected
     # and every setting of the library has a flag
     assert {field.name for field in dataclasses.fields(vf.TableFlow)} == NOT_FLAGS | set(given)
+    trained = {field.name for field in dataclasses.fields(vf.Training)}
+    assert trained - set(given["training"].given) == {"sampling_rate", "ema_decay", *RESEARCH}
+    assert None not in (
+        estimator.flow.hidden,
+        estimator.flow.most_bins,
+        estimator.flow.label_weight,
+    )
 
 
 def test_the_words_of_the_flags_are_those_of_the_library():
@@ -118,7 +121,7 @@ def test_a_messy_file_becomes_a_synthetic_file(in_json, veilflow, table, tmp_pat
     assert (synthetic.dtypes == real.dtypes).all()
     assert (synthetic.isna().any() == real.isna().any()).all()
     model = vf.load(tmp_path / "m.veil")
-    assert model.settings["recipe"]["steps"] == 0
+    assert "training" not in [release.purpose for release in model.plan.releases]
 
 
 def test_a_dry_run_opens_no_table_and_leaves_no_file(in_json, veilflow, table, tmp_path):
@@ -126,12 +129,14 @@ def test_a_dry_run_opens_no_table_and_leaves_no_file(in_json, veilflow, table, t
     before = {path.name for path in tmp_path.iterdir()}
     found = in_json(*FIT, "--steps", 20, "--dry-run", "--out", "m.veil")
     assert {path.name for path in tmp_path.iterdir()} == before
-    estimator = vf.TableFlow(schema=small.SCHEMA, budget=vf.Budget(4.0, 1e-4), steps=20)
-    assert found["recipe"] == json.loads(json.dumps(estimator.recipe().to_json()))
+    training = vf.Training(steps=20)
+    budget = vf.Budget(4.0, 1e-4)
+    plan = vf.TableFlow(schema=small.SCHEMA, budget=budget, training=training).plan()
+    assert codec.restored(FitPlan, found["plan"]) == plan
     assert [entry["purpose"] for entry in found["ledger"]] == [
-        entry.purpose for entry in estimator.preview().entries
+        entry.purpose for entry in plan.ledger.entries
     ]
-    assert found["guarantee"]["epsilon"] == estimator.preview().epsilon(delta=1e-4)
+    assert found["guarantee"]["epsilon"] == plan.guarantee.epsilon
     shown = veilflow(*FIT, "--dry-run", "--out", "m.veil").stdout
     assert shown.startswith("nothing was spent")
     for text in ("values of city", "histograms of columns", "marginals", "training"):
@@ -140,7 +145,7 @@ def test_a_dry_run_opens_no_table_and_leaves_no_file(in_json, veilflow, table, t
 
 def test_wrong_input_is_one_line(veilflow, table, tmp_path):
     out = ("--out", "m.veil")
-    refused(veilflow(*FIT, "--batch-size", 5, *out), "batch_size needs num_records")
+    refused(veilflow(*FIT, "--batch-size", 5, *out), "batch_size=5 needs num_records")
     refused(veilflow(*FIT, "--hidden", "a", *out), "--hidden must be whole numbers")
     refused(veilflow(*FIT, "--warm-start", "none", "--warm-share", 0.1, *out), "warm_share")
     refused(veilflow(*FIT, "--out", "t.csv", "--force"), "is the file that is read")
@@ -148,8 +153,6 @@ def test_wrong_input_is_one_line(veilflow, table, tmp_path):
     missing = ("fit", "table", "none.csv", "--schema", "s.toml", *BUDGET, "--steps", 1)
     refused(veilflow(*missing, *out), "there is no file none.csv", 1)
     refused(veilflow("fit", "table", "t.csv", "--schema", "no.toml", *BUDGET, *out), "no.toml", 1)
-    held = veilflow(*FIT, "--hardened", "--checkpoint", "run.ckpt", *out)
-    refused(held, "a hardened run cannot have a checkpoint", 1)
     draft = veilflow("schema", "t.csv", "--out", "draft.toml")
     assert draft.exit_code == 0
     words = ("fit", "table", "t.csv", "--schema", "draft.toml", *BUDGET, *out)
@@ -207,7 +210,7 @@ def test_a_cell_is_not_given_twice(veilflow, saved):
 
 
 def test_models_of_numbers_take_no_cells_and_fill_no_gaps(veilflow, data):
-    bounds = ("--low", "-9", "--high", "9", "--components", 2, "--iterations", 2)
+    bounds = ("--low", "-9", "--high", "9", "--components", 2, "--steps", 2)
     done = veilflow("fit", "mixture", data, *BUDGET, *bounds, "--out", "n.veil")
     assert done.exit_code == 0, done.stderr
     given = veilflow("sample", "n.veil", "--given", "a=1", "--out", "s.csv")

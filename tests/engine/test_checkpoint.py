@@ -364,22 +364,98 @@ def test_records_other_than_those_it_was_begun_with_are_refused_at_once(tmp_path
             later.check_records(saved, Sensitive(others))
 
 
-def test_a_word_for_the_records_is_good_for_one_run(tmp_path: Path):
+def test_a_word_for_the_records_is_good_for_the_life_of_a_checkpoint_and_for_no_other(
+    tmp_path: Path,
+):
     checkpoint = begun(tmp_path / "run")
-    on_doubled(checkpoint)
-    with pytest.raises(PrivacyError, match="belongs to another set of records"):
-        on_doubled(checkpoint, _one_value_changed())
+    for _ in range(2):  # a run may train several models, each on what it makes of its records
+        checkpoint.note({}, Secret.from_seed(SEED))
+        on_doubled(checkpoint)
     with pytest.raises(PrivacyError, match="belongs to another set of records"):
         on_doubled(Checkpoint(tmp_path / "run"))  # nobody vouched for these
+
+
+RELEASED = {
+    "count": 5,
+    "share": 0.25,
+    "nothing": None,
+    "word": "columns",
+    "list": [1, "a", [np.arange(3.0)]],
+    "map": {"mean": np.float32([1.5, -0.0]), "cells": np.zeros((2, 0, 3), np.int64)},
+    "number": np.float64(2.5),
+    "flag": np.array(True),
+    "infinite": np.array([np.inf, -np.inf, np.nan]),
+    "across": np.arange(6.0).reshape(2, 3).T,
+}
+
+
+def assert_same(one, two) -> None:
+    if isinstance(one, np.ndarray | np.generic):
+        assert np.shape(one) == np.shape(two)
+        assert one.dtype == two.dtype
+        np.testing.assert_array_equal(one, two)
+    elif isinstance(one, dict):
+        assert one.keys() == two.keys()
+        for name in one:
+            assert_same(one[name], two[name])
+    elif isinstance(one, list):
+        for a, b in zip(one, two, strict=True):
+            assert_same(a, b)
+    else:
+        assert (one, type(one)) == (two, type(two))
+
+
+def test_released_values_come_back_as_they_were(tmp_path: Path):
+    path, secret = tmp_path / "run", Secret.fresh()
+    checkpoint = Checkpoint(path)
+    checkpoint.begin(secret, {"plan": "p"}, records=Sensitive(ROWS))
+    checkpoint.note({"plan": "p", "released": RELEASED}, secret)
+    for file in (Checkpoint(path), checkpoint):
+        saved = file.read()
+        assert saved is not None
+        assert saved.context.keys() == {"plan", "released"}
+        assert_same(RELEASED, saved.context["released"])
+        assert_same(RELEASED, file.context["released"])
+        assert saved.arrays == {}
+
+
+def test_what_was_released_stays_while_a_training_keeps_its_state(tmp_path: Path):
+    path, secret = tmp_path / "run", Secret.from_seed(SEED)
+    checkpoint = Checkpoint(path, seconds=0)
+    checkpoint.begin(secret, {"released": RELEASED}, records=Sensitive(ROWS))
+    with pytest.raises(Stopped):
+        train(
+            make_plan(),
+            loss_fn,
+            make_model(),
+            Sensitive(ROWS),
+            secret=secret,
+            checkpoint=checkpoint,
+            monitor=stop_after(10),
+        )
+    saved = Checkpoint(path).read()
+    assert saved is not None
+    assert saved.step > 0
+    assert len(saved.arrays) > 3
+    assert_same(RELEASED, saved.context["released"])
+    # the next release: of the training, its result is all that is left
+    checkpoint.note({"released": {"training": [np.ones(2)]}}, secret)
+    saved = Checkpoint(path).read()
+    assert saved is not None
+    assert (saved.step, saved.arrays) == (0, {})
+    assert_same({"training": [np.ones(2)]}, saved.context["released"])
+
+
+def test_no_records_have_a_checkpoint_like_any(tmp_path: Path):
+    path = tmp_path / "run"
+    with pytest.raises(Stopped):
+        run(path, rows=ROWS[:0], monitor=stop_after(3))
+    np.testing.assert_array_equal(run(path, rows=ROWS[:0]), run(None, rows=ROWS[:0]))
+    with pytest.raises(PrivacyError, match="set of records"):
+        run(path, rows=ROWS[:1])
 
 
 def test_a_checkpoint_that_others_can_write_is_not_trusted(path: Path):
     path.chmod(0o666)
     with pytest.raises(PrivacyError, match="its secret is none"):
         run(path)
-
-
-def test_a_hardened_run_has_no_checkpoint(tmp_path: Path):
-    with pytest.raises(PrivacyError, match="two releases for the price of one"):
-        run(tmp_path / "hardened", plan=make_plan(hardened=True, steps=1))
-    assert not list(tmp_path.iterdir())

@@ -59,10 +59,6 @@ def test_a_run_without_privacy_says_so():
         ({"steps": 0}, "steps must be at least 1, got 0"),
         ({"ema_decay": 1.0}, "ema_decay must be strictly between 0 and 1"),
         ({"ema_decay": 0.0}, "ema_decay must be strictly between 0 and 1"),
-        (
-            {"hardened": True, "private": False, "noise_multiplier": 0.0},
-            "hardened noise needs a private run",
-        ),
     ],
 )
 def test_numbers_that_make_no_plan_are_refused(changes, message):
@@ -89,13 +85,12 @@ def test_a_plan_cannot_be_changed():
 
 @pytest.mark.parametrize("clipping", [Flat(1.0), PerLayer(1.0), AdaptiveQuantile()])
 def test_every_number_of_a_plan_is_in_its_json(clipping):
-    whole = plan(clipping=clipping, ema_decay=0.9, hardened=True)
+    whole = plan(clipping=clipping, ema_decay=0.9)
     plain = json.loads(json.dumps(whole.to_json()))
     assert set(plain) == {field.name for field in dataclasses.fields(TrainingPlan)}
     assert plain["clipping"]["kind"] == type(clipping).__name__
     assert Optimizer(**plain["optimizer"]) == whole.optimizer
     assert plain["noise_multiplier"] == 1.5
-    assert plain["hardened"] is True
 
 
 def test_plans_that_differ_anywhere_differ_in_their_json():
@@ -108,7 +103,6 @@ def test_plans_that_differ_anywhere_differ_in_their_json():
         {"steps": 201},
         {"optimizer": Optimizer(momentum=0.5)},
         {"ema_decay": 0.5},
-        {"hardened": True},
         {"noise_multiplier": 0.0, "private": False},
     ]
     plains = [json.dumps(plan(**change).to_json(), sort_keys=True) for change in [{}, *changes]]

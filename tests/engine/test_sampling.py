@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from veilflow._core.keys import Secret
+from veilflow._core.threefry import KEY_WORDS
 from veilflow.engine import sampling
 
 
 def test_inclusion_passes_a_chi_square_test_for_poisson_sampling():
     # false-alarm rate 1e-4 a check, seed fixed
     rate, num_records, steps = 0.07, 400, 2000
-    keys = jax.random.split(jax.random.key(11), steps)
+    keys = Secret.from_seed(11).words("draw", 0, steps, size=KEY_WORDS)
     drawn = np.asarray(jax.vmap(lambda k: sampling.draw(k, num_records, rate))(keys))
     per_record, per_batch = drawn.sum(axis=0), drawn.sum(axis=1)
     variance = rate * (1 - rate)
@@ -35,8 +37,8 @@ def test_the_true_rate_is_a_fraction_never_above_the_claimed_one(rate):
     assert words / 2**32 <= rate < (words + 1) / 2**32
 
 
-def test_rate_one_draws_everybody(key):
-    assert sampling.draw(key, 50, 1.0).all()
+def test_rate_one_draws_everybody():
+    assert sampling.draw(jnp.zeros(KEY_WORDS, jnp.uint32), 50, 1.0).all()
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, float("nan"), 1e-11])

@@ -8,6 +8,9 @@ import pytest
 
 from veilflow import engine, nn
 from veilflow._core.keys import Secret
+from veilflow._core.threefry import KEY_WORDS
+from veilflow.engine.blocks import step_words
+from veilflow.engine.loop import noise_of
 from veilflow.engine.step import PURPOSES, Step
 from veilflow.nn.tap import is_layer
 
@@ -47,9 +50,9 @@ def gradient(loss_fn, records, *, step=0, seed=0, **changes):
     }
     plan = engine.TrainingPlan(**{**settings, **changes})
     trainable, fixed = eqx.partition(make_model(), eqx.is_inexact_array)
-    run = Step(plan, loss_fn, None, fixed, 8)
-    words = np.stack([Secret.from_seed(seed).words(p, step, 1)[0] for p in PURPOSES])
-    state = jax.jit(lambda s, r, w: run(s, r, w, None))(run.init(trainable), records, words)
+    run = Step(plan, loss_fn, None, fixed, 8, noise_of(plan, make_model()))
+    words = step_words(Secret.from_seed(seed), step, 1)[0]
+    state = eqx.filter_jit(run)(run.init(trainable), records, words)
     return jax.tree.map(lambda before, after: before - after, trainable, state.trainable)
 
 
@@ -102,8 +105,8 @@ def test_noise_is_independent_across_tensors_and_steps():
 def test_noise_is_independent_of_who_was_drawn():
     # the same words as seeds of two purposes would tie the draw to the noise
     secret = Secret.from_seed(0)
-    words = [secret.words(p, 0, 8) for p in PURPOSES]
-    assert len({w.tobytes() for w in np.concatenate(words)}) == 8 * len(PURPOSES)
+    words = step_words(secret, 0, 8)
+    assert len({w.tobytes() for w in words.reshape(-1, KEY_WORDS)}) == 8 * len(PURPOSES)
 
 
 def test_a_steep_record_moves_the_model_by_at_most_the_clip_norm_over_the_batch_size():
@@ -137,11 +140,9 @@ def test_no_array_of_records_times_parameters_is_built():
     def loss(model, row, key):
         return jnp.sum(model.two(jnp.tanh(model.one(row)))) + model.loose[0]
 
-    step = Step(plan, loss, None, fixed, 16)
-    words = jnp.zeros((3, 2), jnp.uint32)
-    program = jax.make_jaxpr(lambda s, r, w: step(s, r, w, None))(
-        step.init(trainable), jnp.zeros((32, 64)), words
-    )
+    step = Step(plan, loss, None, fixed, 16, noise_of(plan, trainable))
+    words = jnp.zeros((3, KEY_WORDS), jnp.uint32)
+    program = jax.make_jaxpr(step)(step.init(trainable), jnp.zeros((32, 64)), words)
     largest = max(size for size in sizes(program.jaxpr))
     assert largest <= 64 * 64 * 2  # parameters, not 16 times as many
 

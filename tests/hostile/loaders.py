@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 import veilflow as vf
+from tests import journals
 from tests.hostile import mutate, seeds
 from tests.hostile.hunt import Loader
 from veilflow._core import store
 from veilflow.cli import account, bounds, labeled
 from veilflow.engine import checkpoint as checkpoints
 from veilflow.images import read_images
-from veilflow.images.celeba import read_celeba
 from veilflow.models import registry
-from veilflow.models.detect.journal import Journal
-from veilflow.privacy import dataset_ledger
+from veilflow.models.detect.counter import InFile
 from veilflow.privacy.dataset_ledger import DatasetLedger
 from veilflow.privacy.policy import Policy
 from veilflow.tabular.codec import encode
@@ -106,9 +105,12 @@ def loaders(kinds: tuple[str, ...] = FAST_MODELS) -> dict[str, Callable[[], Load
         ),
         "image files": _pictures,
         "list of images": _lists,
-        "list of faces": _faces,
         "journal": lambda: Loader(
-            _spend_one, (seeds.journal(),), mutate.of_bytes, (vf.PrivacyError,), "journal"
+            _spend_one,
+            (seeds.journal(),),
+            mutate.either(mutate.of_bytes, _sealed),
+            (vf.PrivacyError,),
+            "journal",
         ),
         "data-set ledger": lambda: Loader(
             lambda path: DatasetLedger(path).entries(),
@@ -198,17 +200,6 @@ def _lists() -> Loader:
     return Loader(load, (whole,), _with_paths, _BAD_TABLE, "labels.csv")
 
 
-def _faces() -> Loader:
-    spec = vf.ImageSpec(height=4, width=4, channels=3, classes=(-1, 1))
-
-    def load(path: Path) -> Any:
-        _one_picture(path.parent / "images")
-        return read_celeba(path.parent / "images", spec, attributes=path, crop="square")
-
-    whole = b"2\nMale Young\na.png 1 -1\nb.png -1 1\n"
-    return Loader(load, (whole,), _with_paths, _BAD_TABLE, "list.txt")
-
-
 DIGITS = vf.ImageSpec(height=6, width=5, channels=3, classes=(0, 1))
 _PATHS = (
     "../bait.png",
@@ -234,29 +225,19 @@ def _with_paths(data: bytes, rng: random.Random) -> bytes:
 
 
 def _spend_one(path: Path) -> None:
-    one = Journal(path, id=seeds.JOURNAL_ID)
+    one = InFile(path, id=seeds.JOURNAL_ID)
     before = one.spent()
     one.spend(1, limit=10**9)
     assert one.spent() == before + 1
-    assert Journal(path, id=seeds.JOURNAL_ID).spent() == before + 1
+    assert InFile(path, id=seeds.JOURNAL_ID).spent() == before + 1
 
 
 def _sealed(data: bytes, rng: random.Random) -> bytes:
-    """Changed lines with seals that fit: someone who knows how they are made."""
-    lines = [json.loads(line) for line in data.splitlines()]
-    place = rng.randrange(len(lines))
-    lines[place] = mutate.of_value(lines[place], rng)
-    made, last = [], ""
-    for line in lines:
-        if isinstance(line, dict):
-            body = {name: value for name, value in line.items() if name != "check"}
-            try:
-                last = dataset_ledger._check(last, body)
-            except ValueError:  # NaN, which is no JSON
-                last = "0" * 32
-            line = {**body, "check": last}
-        made.append(json.dumps(line, sort_keys=True))
-    return ("\n".join(made) + "\n").encode()
+    """A changed entry with seals that fit: someone who knows how they are made."""
+    title, *entries = journals.bodies(data)
+    place = rng.randrange(len(entries))
+    entries[place] = mutate.of_json(entries[place], rng)
+    return journals.forged([title, *entries])
 
 
 def _hashed(data: bytes, rng: random.Random) -> bytes:

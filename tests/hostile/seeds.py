@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 
 import veilflow as vf
+from veilflow._core.journal import Journal
 from veilflow.engine.checkpoint import Checkpoint
-from veilflow.models.detect.journal import Journal
+from veilflow.models.detect import counter
+from veilflow.models.detect.counter import InFile
+from veilflow.privacy.assumptions import Conditional, declared
 from veilflow.privacy.dataset_ledger import DatasetLedger
 from veilflow.privacy.events import (
     ApproximateDP,
@@ -60,7 +63,7 @@ def ledger() -> Ledger:
         .spend(PureDP(0.1), purpose="count")
         .spend(Repeated(100, step), purpose="training")
         .spend(Together((ApproximateDP(0.1, 1e-8), Gaussian(9.0))), purpose="grid")
-        .assuming("bounds were declared, not read from the records")
+        .assuming(declared("bounds", num_records=5), Conditional("a condition"))
     )
 
 
@@ -94,9 +97,7 @@ def _detector() -> vf.LikelihoodDetector:
 
 @cache
 def _grid() -> vf.FittedDensityFlow:
-    estimator = vf.DensityFlow(
-        budget=BUDGET, bounds=(0, 1), num_records=12, start="grid", steps=0, seed=0
-    )
+    estimator = vf.DensityFlow(budget=BUDGET, bounds=(0, 1), num_records=12, start="grid", seed=0)
     return estimator.fit(ROWS[:, :2], progress=False)
 
 
@@ -108,8 +109,7 @@ def _trained() -> vf.FittedDensityFlow:
         flow=vf.maf(blocks=1, hidden=(3,)),
         base="normal",
         start="none",
-        steps=1,
-        batch_size=4,
+        training=vf.Training(steps=1, batch_size=4),
         seed=0,
     )
     return estimator.fit(ROWS, progress=False)
@@ -223,17 +223,18 @@ def picture(kind: str, **settings: Any) -> bytes:
     return made.getvalue()
 
 
+@cache
 def journal() -> bytes:
     """A journal of queries, three of them spent."""
 
     def write(path: Path) -> None:
-        one = Journal(path, id=JOURNAL_ID)
-        path.write_bytes(one._header)
-        one.spend(3, limit=10)
+        Journal.create(path, title=counter._title(JOURNAL_ID))
+        InFile(path, id=JOURNAL_ID).spend(3, limit=10)
 
     return _bytes(write)
 
 
+@cache
 def data_ledger() -> bytes:
     """Two fits: one reserved, one spent."""
 

@@ -17,7 +17,7 @@ from veilflow._core import store
 from veilflow.engine import Flat, Secret, TrainingPlan
 from veilflow.engine.checkpoint import Checkpoint
 from veilflow.models import artifact
-from veilflow.models.detect.journal import Journal
+from veilflow.models.detect.counter import InFile
 from veilflow.privacy.dataset_ledger import DatasetLedger
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.tabular.io import write_rows
@@ -96,28 +96,51 @@ def test_a_checkpoint_on_a_full_disk_leaves_the_last_whole_one(size, tmp_path):
     assert in_folder(tmp_path) == ["run"]
 
 
-@pytest.mark.parametrize("left", [0, 1, 40])
-def test_a_fit_does_not_begin_if_its_spending_cannot_be_written(left, tmp_path):
+# none, a part of what is needed to undo an append, and all of that but not of the append itself
+ROOM = pytest.mark.parametrize("size", [0, 100, 512, 600, 4096, 5000, 8192])
+
+
+@ROOM
+def test_a_fit_does_not_begin_if_its_spending_cannot_be_written(size, tmp_path):
     one = DatasetLedger(tmp_path / "spending")
-    one.reserve(seeds.ledger(), dataset="people", delta=1e-6)
+    for _ in range(8):
+        one.reserve(seeds.ledger(), dataset="people", delta=1e-6)
     before = one.path.read_bytes()
-    with room_for(len(before) + left), pytest.raises(OSError):
+    assert len(before) > 8192
+    with room_for(size), pytest.raises(OSError):
         one.reserve(seeds.ledger(), dataset="people", delta=1e-6)
     assert one.path.read_bytes() == before
-    assert len(one.entries()) == 1
+    assert in_folder(tmp_path) == ["spending"]
+    assert len(one.entries()) == 8
 
 
-@pytest.mark.parametrize("left", [0, 1, 31])
-def test_no_answer_without_room_to_write_it_down(left, tmp_path):
-    path = tmp_path / "journal"
-    path.write_bytes(seeds.journal())
-    one = Journal(path, id=seeds.JOURNAL_ID)
-    with room_for(path.stat().st_size + left), pytest.raises(OSError):
+@ROOM
+def test_no_answer_without_room_to_write_it_down(size, tmp_path):
+    one = InFile.create(tmp_path / "journal")
+    one.spend(3, limit=10)
+    before = one.path.read_bytes()
+    with room_for(size), pytest.raises(OSError):
         one.spend(1, limit=10)
-    again = Journal(path, id=seeds.JOURNAL_ID)
-    assert again.spent() == 3 + (left > 0)  # what was begun counts
+    assert one.path.read_bytes() == before
+    assert in_folder(tmp_path) == ["journal"]
+    again = InFile(one.path, id=one.id)
+    assert again.spent() == one.spent() == 3  # nothing was answered
     again.spend(1, limit=10)
-    assert again.spent() == 4 + (left > 0)
+    assert one.spent() == 4
+
+
+@ROOM
+def test_a_journal_on_a_full_disk_is_not_begun(size, tmp_path):
+    room = min(size, 5000)  # all of it takes 8192 bytes
+    with room_for(room), pytest.raises(OSError):
+        InFile.create(tmp_path / "journal")
+    assert in_folder(tmp_path) == []
+    one = DatasetLedger(tmp_path / "spending")
+    with room_for(room), pytest.raises(OSError):
+        one.reserve(seeds.ledger(), dataset="people", delta=1e-6)
+    assert one.entries() == ()
+    one.reserve(seeds.ledger(), dataset="people", delta=1e-6)
+    assert len(one.entries()) == 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -130,7 +153,7 @@ def test_a_folder_that_may_not_be_written_is_an_error_and_stays_as_it_is(tmp_pat
         lambda: artifact.save(LARGE, folder / "m.veil"),
         lambda: artifact.save(LARGE, folder / "new.veil"),
         lambda: DatasetLedger(folder / "s").reserve(seeds.ledger(), dataset="x", delta=1e-6),
-        lambda: Journal.create(folder / "journal"),
+        lambda: InFile.create(folder / "journal"),
         lambda: seeds.SCHEMA.to_file(folder / "schema.toml"),
     ]
     try:
@@ -156,8 +179,8 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
     one = DatasetLedger(tmp_path / "spending")
     one.spent(one.reserve(seeds.ledger(), dataset="x", delta=1e-6), seeds.ledger())
     assert [entry.state for entry in one.entries()] == ["spent"]
-    journal = Journal.create(tmp_path / "journal")
-    journal.spend(2, limit=3)
-    assert journal.spent() == 2
+    counter = InFile.create(tmp_path / "journal")
+    counter.spend(2, limit=3)
+    assert counter.spent() == 2
     with pytest.raises(vf.BudgetError):
-        journal.spend(2, limit=3)
+        counter.spend(2, limit=3)

@@ -15,7 +15,7 @@ import veilflow as vf
 from tests.hostile import seeds
 from veilflow._core import store
 from veilflow.images.idx import read_idx
-from veilflow.models.detect.journal import Journal
+from veilflow.models.detect.counter import InFile
 from veilflow.privacy import events
 from veilflow.privacy.dataset_ledger import DatasetLedger
 from veilflow.privacy.guarantees import Guarantee
@@ -97,7 +97,7 @@ def test_a_guarantee_is_read_as_numbers_or_refused(document):
     }
     try:
         found = Guarantee.from_json(whole)
-    except (TypeError, ValueError, OverflowError, AttributeError, KeyError):
+    except (vf.ArtifactError, TypeError, ValueError, OverflowError, AttributeError, KeyError):
         return  # which `artifact.read` makes an ArtifactError
     assert not math.isnan(found.epsilon)
     assert found.epsilon >= 0
@@ -152,18 +152,18 @@ def test_any_head_of_an_idx_file_is_believed_only_if_the_bytes_are_there(kind, s
 
 
 @MANY
-@given(st.binary(max_size=80), st.integers(0, 160))
+@given(st.binary(max_size=80), st.integers(0, 10**4))
 def test_whatever_follows_a_journal_it_never_forgets_what_was_spent(tail, cut):
     whole = seeds.journal()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal"
         path.write_bytes(whole + tail)
         with contextlib.suppress(vf.PrivacyError):
-            assert Journal(path, id=seeds.JOURNAL_ID).spent() >= 3
-        known = Journal(path, id=seeds.JOURNAL_ID)
+            assert InFile(path, id=seeds.JOURNAL_ID).spent() >= 3
+        known = InFile(path, id=seeds.JOURNAL_ID)
         path.write_bytes(whole)
         assert known.spent() == 3
-        path.write_bytes(whole[: min(cut, len(whole) - 1)])
+        path.write_bytes(whole[: cut % len(whole)])
         with pytest.raises(vf.PrivacyError):
             known.spent()
 
@@ -180,9 +180,8 @@ def test_whatever_is_done_to_a_data_set_ledger_it_is_noticed(tail, place):
                 entries = DatasetLedger(path).entries()
             except (vf.ArtifactError, vf.PrivacyError):
                 continue
-            # cut at the end of a line, or followed by nothing but ends of lines
-            assert data == b"" or data.endswith(b"\n")
-            assert len(entries) <= 2
+            assert data == b""  # which is a ledger that nobody has begun
+            assert entries == ()
 
 
 @MANY

@@ -29,5 +29,6 @@ def write_image(path: Path, pixels: np.ndarray, **settings) -> Path:
 
 
 def write_csv(path: Path, rows: list[tuple[str, str]], header: str = "file,label") -> Path:
-    path.write_text("\n".join([header, *(",".join(row) for row in rows)]) + "\n", "utf-8")
+    text = "\n".join([header, *(",".join(row) for row in rows)]) + "\n"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
     return path

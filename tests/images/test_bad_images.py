@@ -179,7 +179,9 @@ LINES = {
     "absolute": (f"{os.sep}SECRET.png,dog", "outside of the folder"),
     "drive": ("C:/SECRET.png,dog", "outside of the folder"),
     "nothing": (",dog", "outside of the folder"),
-    "null": ("a\0.png,dog", "is not there|not a CSV"),
+    "null": ("a\0.png,dog", "is not there"),
+    "quote": ('"SECRET.png,dog', "too few cells"),
+    "not utf-8": ("SECRET\udcff.png,dog", "is not there"),
 }
 
 
@@ -193,8 +195,7 @@ def test_lines_of_a_csv_not_as_declared_are_refused_or_left_out(tmp_path, line, 
     with pytest.raises(ValueError, match=message) as info:
         read_images(folder, PETS, labels=path)
     assert "SECRET" not in str(info.value)
-    if line != LINES["null"][0]:
-        assert read_images(folder, PETS, labels=path, invalid="skip").labels.tolist() == [1]
+    assert read_images(folder, PETS, labels=path, invalid="skip").labels.tolist() == [1]
 
 
 def test_a_file_listed_twice_is_refused_or_left_out_whatever_the_order(tmp_path):
@@ -214,8 +215,6 @@ def test_a_file_listed_twice_is_refused_or_left_out_whatever_the_order(tmp_path)
         (b"SECRET.png,cat\n", "must name one column 'file'"),
         (b"", "must name one column 'file'"),
         (b"file,file,label\n", "must name one column 'file'"),
-        (b"file,label\n\xff\xfe,cat\n", "not a CSV file in UTF-8"),
-        (b'file,label\n"SECRET.png,cat\n', "not a CSV file in UTF-8"),
     ],
 )
 def test_files_that_are_no_list_of_labels_are_refused(tmp_path, data, message):
@@ -234,10 +233,12 @@ ARRAYS = {
     "too many": (np.zeros((2, 1, 6, 5, 1)), {}, "3 dimensions .* or 4 with channels, got 5"),
     "layout": (np.zeros((2, 6, 5)), {"layout": "NHWC"}, "has 4 dimensions, got 3"),
     "unknown layout": (np.zeros((2, 6, 5)), {"layout": "HWN"}, "layout must be one of 'NHW'"),
-    "ragged": ([np.zeros((6, 5)), np.zeros((5, 6))], {}, "must all have the same size"),
-    "objects": (np.array([[["SECRET"]]], object), {}, "real numbers, got an array of type object"),
+    "of two sizes": ([np.zeros((6, 5)), np.zeros((5, 6))], {}, "5 x 6 pixels, but 6 x 5 is"),
+    "ragged": ([[[1, 2], [3]]], {}, "rows of an image must have one length"),
+    "objects": (np.array([[["SECRET"]]], object), {}, "pixels must be real numbers"),
     "text": (np.array([[["SECRET"]]]), {}, "pixels must be real numbers"),
-    "complex": (np.zeros((2, 6, 5), complex), {}, "pixels must be real numbers"),
+    "complex": (np.full((2, 6, 5), 1j), {}, "pixels must be real numbers"),
+    "no layout": ([np.zeros((6, 5))], {"layout": "HWN", "invalid": "skip"}, "layout must be one"),
     "nothing": (None, {}, "a folder, a file, or an array, got NoneType"),
     "NaN": (np.full((2, 6, 5), np.nan), {}, r"no numbers \(NaN\)"),
     "crop": (np.zeros((2, 6, 5)), {"crop": 7, "size": "resize"}, "too small for a crop of 7"),

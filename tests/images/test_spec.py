@@ -81,8 +81,8 @@ def test_what_is_not_allowed_is_said(document, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"height = ", r"spec.toml is not valid TOML \(at"),
-        (b"\xff\xfe", "spec.toml is not UTF-8"),
+        (b"height = ", r"spec.toml: it is not valid TOML \(at"),
+        (b"\xff\xfe", "spec.toml: it is not UTF-8"),
         (b"height = 3\n", "spec.toml: the field 'width' is missing"),
     ],
 )

@@ -9,10 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import veilflow as vf
+from tests.flat import density_flow
 from veilflow import engine, nn
 from veilflow._core.keys import Secret
 from veilflow.audit.replay import NOBODY
-from veilflow.engine.step import PURPOSES, Step
+from veilflow.engine.blocks import step_words
+from veilflow.engine.loop import noise_of
+from veilflow.engine.step import Step
 
 CLIP, NOISE, BATCH = 2.0, 3.0, 10.0
 ROWS = np.random.default_rng(0).uniform(-1, 1, size=(8, 3)).astype(np.float32)
@@ -54,11 +57,12 @@ def plan(**changes: Any) -> engine.TrainingPlan:
 @cache
 def _compiled(rate: float, clipping: Any) -> Any:
     trainable, fixed = eqx.partition(model(), eqx.is_inexact_array)
-    step = Step(plan(sampling_rate=rate, clipping=clipping), steep, None, fixed, 4)
+    chosen = plan(sampling_rate=rate, clipping=clipping)
+    step = Step(chosen, steep, None, fixed, 4, noise_of(chosen, model()))
     start = step.init(trainable)
 
     def after(rows: Any, words: Any) -> tuple[Any, Any]:
-        state = step(start, rows, words, None)
+        state = step(start, rows, words)
         return jax.tree.map(jnp.subtract, trainable, state.trainable), state.step
 
     def total(rows: Any, drawn: Any, words: Any) -> Any:
@@ -77,7 +81,7 @@ def moved(
     clipping: engine.AdaptiveQuantile | None = None,
 ) -> Any:
     """What one step of plain descent at rate 1 subtracts: the released sum over the batch size."""
-    words = np.stack([Secret.from_seed(seed).words(p, step, 1)[0] for p in PURPOSES])
+    words = step_words(Secret.from_seed(seed), step, 1)[0]
     return _compiled(rate, clipping or engine.Flat(CLIP))[0](jnp.asarray(rows), words)[0]
 
 
@@ -112,7 +116,7 @@ def estimator(**changes: Any) -> vf.DensityFlow:
         "sampling_rate": NOBODY,
         "seed": 0,
     }
-    return vf.DensityFlow(**{**settings, **changes})
+    return density_flow(**{**settings, **changes})
 
 
 @cache

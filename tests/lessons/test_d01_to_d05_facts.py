@@ -8,6 +8,7 @@ from tests.lessons import small
 from veilflow import audit
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.mechanisms.partition import discover_categories
+from veilflow.releases.training import PrivateTraining
 from veilflow.tabular.codec import encode
 from veilflow.tabular.io import read_rows
 
@@ -17,12 +18,15 @@ def test_d01_the_number_of_records_is_in_no_public_quantity():
     assert one.manifest == two.manifest  # rate, divisor and steps among them
     assert one.ledger == two.ledger
     assert one.guarantee == two.guarantee
-    plan = one.manifest["plan"]
-    assert plan["sampling_rate"] == small.estimator().sampling_rate
+    rate = small.estimator().training.sampling_rate
+    (training,) = one.manifest["plan"]["releases"]
+    assert training["settings"]["sampling_rate"] == rate
     # the divisor follows from the declared number, whatever is in the file
-    declared = small.estimator(num_records=1000).recipe(2), small.estimator().recipe(2)
     assert len(small.TABLE) == 37
-    assert {r.to_json()["sampling_rate"] for r in declared} == {plan["sampling_rate"]}
+    for declared in (1000, 37):
+        release = small.estimator(num_records=declared).plan(2).release(PrivateTraining)
+        assert release.sampling_rate == rate
+        assert release.plan(declared).expected_batch_size == rate * declared
 
 
 def test_d02_noise_is_for_the_sum_and_divided_by_the_public_batch_size():

@@ -13,15 +13,16 @@ from tests.lessons import small
 from veilflow import engine
 from veilflow._core.keys import Secret
 from veilflow.engine import sampling
+from veilflow.engine.blocks import step_words
 from veilflow.engine.step import PURPOSES
-from veilflow.models.assumptions import SEED_ASSUMPTION
+from veilflow.privacy.assumptions import Seeded
 from veilflow.privacy.events import PoissonSampled, Repeated
 
 
 def test_d09_records_are_drawn_as_the_claimed_scheme_says():
     rate, records, steps = 0.1, 400, 300
     draw = jax.jit(lambda key: sampling.draw(key, records, rate))
-    drawn = np.stack([draw(Secret.from_seed(4).key("draw", i)) for i in range(steps)])
+    drawn = np.stack([draw(words[0]) for words in step_words(Secret.from_seed(4), 0, steps)])
     # by record: binomial, where dealing out in turn would make all counts equal
     spread = np.sum((drawn.sum(0) - steps * rate) ** 2) / (steps * rate * (1 - rate))
     assert 1e-6 < stats.chi2.sf(spread, records) < 1 - 1e-6
@@ -46,9 +47,9 @@ def test_d10_an_empty_batch_gets_noise_and_is_counted():
         assert np.std(one) == pytest.approx(expected, rel=0.15)
     assert not np.array_equal(noise[0], noise[1])
     model = small.fitted()  # nobody was drawn in any of its steps
-    (entry,) = model.ledger.entries
-    assert entry.event.times == small.estimator().steps
-    (entry,) = small.estimator(steps=3).ledger(2).entries
+    entry, _ = model.ledger.entries
+    assert entry.event.times == small.estimator().training.steps
+    entry, _ = small.estimator(steps=3).plan(2).ledger.entries
     assert entry.event.times == 3
 
 
@@ -56,8 +57,8 @@ def test_d11_no_key_is_used_twice():
     assert jax.config.jax_debug_key_reuse  # of every test
     with pytest.raises(jax.errors.KeyReuseError):
         jax.jit(lambda k: jax.random.normal(k) + jax.random.normal(k))(jax.random.key(0))
-    words = [Secret.from_seed(0).words(purpose, 0, 50) for purpose in PURPOSES]
-    assert len({word.tobytes() for word in np.concatenate(words)}) == 50 * len(PURPOSES)
+    words = step_words(Secret.from_seed(0), 0, 50)
+    assert len({key.tobytes() for step in words for key in step}) == 50 * len(PURPOSES)
 
 
 def test_d11_noise_is_independent_across_tensors_and_steps():
@@ -91,8 +92,8 @@ def test_d12_the_default_secret_is_256_bits_of_the_system_and_in_no_file(monkeyp
 
 
 def test_d12_a_seed_that_a_person_chose_is_on_the_guarantee(tmp_path):
-    assert SEED_ASSUMPTION in small.fitted().guarantee.assumptions
-    assert SEED_ASSUMPTION not in small.estimator(seed=None).ledger(2).assumptions
+    assert Seeded() in small.fitted().guarantee.assumptions
+    assert Seeded() not in small.estimator(seed=None).plan(2).ledger.assumptions
     path = tmp_path / "m.veil"
     small.fitted().save(path)
-    assert SEED_ASSUMPTION in vf.load(path).guarantee.assumptions
+    assert Seeded() in vf.load(path).guarantee.assumptions

@@ -1,8 +1,11 @@
 """Lessons about floats, clips that adapt, layers that mix records, losses that steer, and searches."""
 
+import ast
 import inspect
 import math
+from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,10 +15,13 @@ from hypothesis import strategies as st
 import veilflow as vf
 from tests.lessons import small
 from veilflow import engine
+from veilflow.audit.watched import run, watched
+from veilflow.engine.blocks import step_words
 from veilflow.engine.clipping.clipping import shrink
-from veilflow.models.assumptions import FLOAT_ASSUMPTION, SUM_ASSUMPTION
-from veilflow.privacy import noise_source
+from veilflow.privacy.assumptions import FloatSums
+from veilflow.privacy.discrete_gaussian_table import REACH
 from veilflow.privacy.events import ApproximateDP, PureDP
+from veilflow.privacy.grid_noise import grid_for
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.mechanisms.selection import NumberOfRuns, repeat_and_select, selection_event
 
@@ -26,22 +32,50 @@ def test_d13_a_clipped_norm_is_at_most_the_bound_in_floats(norm, bound):
     assert float(factor) * norm <= bound
 
 
-def test_d13_hardened_noise_is_whole_numbers_and_pays_for_rounding():
-    grid = noise_source.hardened_grid(1.0, noise_multiplier=1.0, num_coordinates=100)
-    noise = noise_source.draw((4, 100), grid=grid)
-    assert noise.dtype == np.int32
+def test_d13_noise_is_whole_numbers_and_pays_for_rounding():
+    grid = grid_for(1.0, noise_multiplier=1.0, num_coordinates=100)
     # beyond the clip norm, every coordinate may be rounded by a grid unit
     assert grid.noise_stddev >= 1.0 + grid.spacing * math.sqrt(100)
-    assert abs(noise).max() > 2 * 2**23  # in grid units: tails are not those of a float
-    released = noise_source.release_on_grid(np.float32([0.3] * 100), grid, noise[0])
-    assert np.all(np.asarray(released) % grid.spacing == 0)
+    assert REACH * grid.widening * grid.spacing > 15  # tails are not those of a float
+
+
+def test_d13_no_step_excludes_a_neighbor():
+    """Every released number less any candidate sum is noise that could have been drawn.
+
+    Of a float32 normal, which has 2^23 values, that is not so: nearly all candidates are ruled out.
+    """
+    step, state = watched(small.plan(), small.steep, small.model())
+    words = step_words(engine.Secret.from_seed(0), 0, 3)
+    _, released = run(step, state, small.ROWS, words)
+    spacing = step.noise.grid.spacing
+    for leaf in jax.tree.leaves(released):
+        units = np.asarray(leaf, np.float64) / spacing
+        # beyond 2^24 units a float32 tells every second one, whatever the records
+        np.testing.assert_array_equal(units, np.rint(units))
+
+
+def test_d13_nothing_that_touches_records_draws_noise_in_floats():
+    """Normals of a library are floats. What is released gets its noise from the table alone."""
+    root = Path(vf.__file__).parent
+    folders = ("privacy", "engine", "releases", "models/table")
+    assert all((root / folder).is_dir() for folder in folders)
+    drawn = {
+        path.name
+        for folder in folders
+        for path in (root / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("normal", "standard_normal", "laplace", "gumbel")
+    }
+    # The first fills gaps of rows for their owner, from what was released. The others draw places to
+    # ask at: proposals of the exponential mechanism, points of a quadrature, starts of a search.
+    places = {"zoom.py", "prior.py", "hmc.py", "flow_sampler.py", "newton.py", "part_mixtures.py"}
+    assert drawn == {"imputation.py", *places}
 
 
 def test_d13_what_floats_leave_open_is_on_the_guarantee():
-    assert FLOAT_ASSUMPTION in small.estimator().ledger(2).assumptions
-    hardened = small.estimator(hardened=True, sampling_rate=0.1).ledger(2).assumptions
-    assert FLOAT_ASSUMPTION not in hardened
-    assert SUM_ASSUMPTION in hardened
+    assert FloatSums() in small.estimator().plan(2).assumptions
+    assert FloatSums() in small.fitted().guarantee.assumptions
 
 
 def test_d14_an_adaptive_clip_pays_for_its_counts():
@@ -71,9 +105,9 @@ def test_d15_no_record_is_in_the_gradient_of_another(value):
 
 
 def test_d15_a_start_from_the_data_is_bought():
-    free = small.estimator(start="none").ledger(2)
+    free = small.estimator(start="none").plan(2).ledger
     for start in ("actnorm", "whitening"):
-        paid = small.estimator(start=start).ledger(2)
+        paid = small.estimator(start=start).plan(2).ledger
         assert len(paid.entries) > len(free.entries)
         assert paid.epsilon(delta=1e-6) <= small.BUDGET.epsilon
 
@@ -97,7 +131,8 @@ def test_d16_nothing_sees_a_loss_so_nothing_is_steered_by_one():
     assert type(released.value) is type(small.model())  # and no loss beside it
     for taken in (engine.train, vf.DensityFlow.fit):
         words = " ".join(inspect.signature(taken).parameters)
-        assert not any(bad in words for bad in ("callback", "patience", "early", "best", "valid"))
+        steered = ("callback", "patience", "early", "best", "validation")
+        assert not any(bad in words for bad in steered)
     with pytest.raises(ValueError, match="schedule"):  # those that there are count steps
         engine.Optimizer(schedule="plateau")
 

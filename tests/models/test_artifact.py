@@ -12,6 +12,7 @@ from veilflow._core.errors import ArtifactError
 from veilflow.models import artifact as artifacts
 from veilflow.models import registry
 from veilflow.models.artifact import Artifact
+from veilflow.privacy.assumptions import Conditional, Seeded
 from veilflow.privacy.events import Gaussian, NonPrivate, PoissonSampled, Repeated, Together
 from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.ledger import Ledger
@@ -21,9 +22,11 @@ LEDGER = (
     Ledger()
     .spend(Gaussian(50.0), purpose="count")
     .spend(Repeated(10, PoissonSampled(0.1, Gaussian(5.0))), purpose="training")
-    .assuming("nobody has two rows")
+    .assuming(Conditional("nobody has two rows"))
 )
-GUARANTEE = Guarantee(epsilon=1.0, delta=1e-5, assumptions=("nobody has two rows", "more"))
+GUARANTEE = Guarantee(
+    epsilon=1.0, delta=1e-5, assumptions=(Conditional("nobody has two rows"), Seeded())
+)
 ARTIFACT = Artifact(
     model="DensityFlow",
     manifest={"blocks": 5, "hidden": [64, 64]},
@@ -160,7 +163,7 @@ def test_load_makes_the_model_the_file_names(stand_in, saved):
 
 def test_a_model_name_that_is_not_in_the_table_is_refused_and_nothing_imported(saved):
     changed(saved, "manifest.json", lambda d: d.update(model="antigravity"))
-    with pytest.raises(ArtifactError, match=r"'antigravity'; known: DensityFlow"):
+    with pytest.raises(ArtifactError, match=r"'antigravity'; known: ChainedImputer, DensityFlow"):
         registry.load(saved)
     assert "antigravity" not in sys.modules
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import veilflow as vf
+from veilflow._core import codec
 from veilflow.flows import (
     Affine,
     Blend,
@@ -48,8 +49,8 @@ def test_the_numbers_are_counted_without_building(name):
 
 @every
 def test_json_gives_the_same_assembly_back(name):
-    plain = json.loads(json.dumps(ALL[name].to_json()))
-    assert Assembly.from_json(plain) == ALL[name]
+    plain = json.loads(json.dumps(codec.plain(ALL[name])))
+    assert codec.restored(Assembly, plain) == ALL[name]
 
 
 def test_a_skeleton_has_the_structure_of_the_flow_that_was_fitted():
@@ -165,12 +166,12 @@ LARGE = {
         {"kind": "maf", "blocks": 2, "hidden": [4], "num_bins": None, "actnorm": True},
     ],
 }
-WHOLE = ALL["grid and flow"].to_json()
+WHOLE = codec.plain(ALL["grid and flow"])
 
 
 def rebuilt(plain: dict) -> None:
     """What loading does with the sizes in a file."""
-    assembly = Assembly.from_json(plain)
+    assembly = codec.restored(Assembly, plain)
     if assembly.num_numbers != ALL["grid and flow"].num_numbers:
         raise ValueError("not as many numbers")
     assembly.skeleton()
@@ -196,7 +197,7 @@ def test_a_file_without_arrays_cannot_ask_for_a_giant():
     """Sizes that hold no numbers at all cannot be compared with any."""
     for dim in (10**6, 10**9):
         with pytest.raises(ValueError, match="dim must be at most 100000"):
-            Assembly.from_json({**ALL["nothing"].to_json(), "dim": dim})
+            codec.restored(Assembly, {**codec.plain(ALL["nothing"]), "dim": dim})
     assert Assembly(dim=100_000).skeleton().dim == 100_000
 
 

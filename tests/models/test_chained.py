@@ -1,13 +1,14 @@
 """Missing cells: never filled unpaid, and filled as the columns depend on each other."""
 
+import math
+
 import numpy as np
 import pytest
 
 import veilflow as vf
-from veilflow.models.chained import products
-from veilflow.models.domain import Box
-from veilflow.privacy.guarantees import Sensitive
+from veilflow.releases.products import products
 
+OPEN = vf.Budget(math.inf, 0)
 BOUNDS = ([-4.0, -4.0, -4.0], [4.0, 4.0, 4.0])
 
 
@@ -22,35 +23,32 @@ def table(number=4000, seed=0):
     return rows, gappy
 
 
-def test_private_rows_are_not_read_silently():
-    with pytest.raises(vf.PrivacyError, match="budget"):
+def test_rows_are_not_read_without_a_budget():
+    with pytest.raises(TypeError, match="budget"):
         vf.ChainedImputer(bounds=BOUNDS)
-    with pytest.raises(vf.PrivacyError, match="not both"):
-        vf.ChainedImputer(bounds=BOUNDS, public=True, budget=vf.Budget(epsilon=1.0, delta=1e-6))
+    with pytest.warns(vf.NotPrivateWarning):
+        fitted = vf.ChainedImputer(bounds=BOUNDS, budget=OPEN).fit(table(30)[1])
+    assert not fitted.guarantee.private
 
 
 @pytest.mark.parametrize("row", [[1e9, -1e9, 1e9], [np.nan] * 3, [np.inf, 4.0, -4.0], [4.0] * 3])
 def test_no_row_moves_the_products_by_more_than_their_sensitivity(row):
-    _, gappy = table(30)
-    box = Box.declared(BOUNDS)
-    before = products(Sensitive(gappy), box)
-    after = products(Sensitive(np.vstack([gappy, row])), box)
+    gappy = table(30)[1] / 4.0
+    before, after = products(gappy), products(np.vstack([gappy, row]))
     assert np.linalg.norm(after.total - before.total) <= after.clip_norm * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("budget", [None, vf.Budget(epsilon=2.0, delta=1e-6)])
+@pytest.mark.filterwarnings("ignore::veilflow.NotPrivateWarning")
+@pytest.mark.parametrize("budget", [OPEN, vf.Budget(epsilon=2.0, delta=1e-6)])
 def test_filled_cells_depend_on_the_row_as_the_columns_do(budget):
     rows, gappy = table()
-    imputer = vf.ChainedImputer(bounds=BOUNDS, budget=budget, public=budget is None, seed=1)
-    fitted = imputer.fit(gappy)
+    fitted = vf.ChainedImputer(bounds=BOUNDS, budget=budget, seed=1).fit(gappy)
     filled = fitted.fill(gappy, seed=2)
     there = ~np.isnan(gappy)
     np.testing.assert_allclose(filled[there], gappy[there], atol=1e-9)
     only = np.isnan(gappy[:, 1]) & there[:, 0]
     assert np.corrcoef(filled[only, 1], rows[only, 1])[0, 1] > 0.8
     np.testing.assert_allclose(np.corrcoef(filled.T), np.corrcoef(rows.T), atol=0.08)
-    if budget is None:
-        assert fitted.guarantee is None
-    else:
+    if budget.private:
         assert fitted.guarantee.epsilon == pytest.approx(2.0, rel=1e-2)
         assert budget.admits(fitted.ledger)

@@ -18,7 +18,9 @@ ROWS = np.random.default_rng(0).uniform(-1, 1, size=(80, 4))
 @pytest.fixture(scope="module")
 def columns() -> vf.FittedDensityFlow:
     """With marginals, a linear map and a mixture as base."""
-    estimator = vf.DensityFlow(budget=BUDGET, bounds=(-1, 1), num_records=80, steps=0, seed=1)
+    estimator = vf.DensityFlow(
+        budget=BUDGET, bounds=(-1, 1), num_records=80, training=vf.Training(steps=0), seed=1
+    )
     return estimator.fit(ROWS, progress=False)
 
 
@@ -32,8 +34,8 @@ def named(model: vf.FittedDensityFlow) -> dict[str, str]:
     """From the field of a module to its array's name in the file."""
     leaves = jax.tree_util.tree_leaves_with_path(model.flow)
     return {
-        jax.tree_util.keystr(path).rsplit(".", 1)[-1]: f"flow{i}"
-        for i, (path, _) in enumerate(leaves)
+        jax.tree_util.keystr(path).rsplit(".", 1)[-1]: jax.tree_util.keystr(path)
+        for path, _ in leaves
     }
 
 
@@ -111,10 +113,10 @@ def test_what_follows_from_other_arrays_is_not_taken_from_the_file(fit, field, r
 
 def test_another_border_than_that_of_the_domain_is_refused(gridded):
     whole = gridded.to_artifact()
-    assembly = {**whole.manifest["assembly"], "border": 2.0}
+    assembly = {**whole.schema["assembly"], "border": 2.0}
     with pytest.raises(vf.ArtifactError, match="do not make a DensityFlow"):
         registry.from_artifact(
-            dataclasses.replace(whole, manifest={**whole.manifest, "assembly": assembly})
+            dataclasses.replace(whole, schema={**whole.schema, "assembly": assembly})
         )
 
 

@@ -13,17 +13,15 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import veilflow as vf
+from veilflow._core.codec import plain
 from veilflow.models import artifact as artifacts
-from veilflow.models import em
-from veilflow.models.assumptions import (
-    FLOAT_ASSUMPTION,
-    GENERATOR_ASSUMPTION,
-    SEED_ASSUMPTION,
-    SUM_ASSUMPTION,
-)
-from veilflow.models.start.mixture import event_of, noise_multipliers, num_draws
-from veilflow.privacy.events import Gaussian, NonPrivate, Repeated, Together, TotalVariation
-from veilflow.privacy.noise_source import closeness
+from veilflow.privacy.assumptions import FloatSums, Seeded
+from veilflow.privacy.events import ApproximateDP, Gaussian, NonPrivate, Repeated, Together
+from veilflow.privacy.grid_noise import closeness
+from veilflow.releases import em
+from veilflow.releases import mixture as releases
+from veilflow.releases.mixture import ExpectationMaximization
+from veilflow.releases.plan import SLACK
 
 BUDGET = vf.Budget(epsilon=2.0, delta=1e-6)
 SEED = 20_231
@@ -31,6 +29,7 @@ NUM_ROWS = 3000
 LOW, HIGH = (-4.0, -2.0), (4.0, 3.0)
 openly = pytest.mark.filterwarnings("ignore::veilflow.NotPrivateWarning")
 BOUNDS_DECLARED = "bounds were declared, not read from the records"
+PUBLIC = ("domain", "columns", "plan", "ledger", "guarantee")
 CENTERS = np.array([[-2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
 
 
@@ -50,6 +49,10 @@ def estimator(scale: float = 1.0, **changes) -> vf.MixtureDensity:
     if "row_norm" in changes:
         settings["bounds"] = None
     return vf.MixtureDensity(**{**settings, **changes})
+
+
+def mixture_of(model: vf.FittedMixtureDensity) -> ExpectationMaximization:
+    return model.plan.release(ExpectationMaximization)
 
 
 @pytest.fixture(scope="module")
@@ -84,73 +87,65 @@ def test_the_guarantee_is_within_the_budget_and_recomputes_from_the_ledger(three
 
 
 def test_the_ledger_is_what_the_settings_say(three):
-    noises = tuple(three.settings["noise_multipliers"])
+    noises = mixture_of(three).noise_multipliers
     assert len(noises) == 24
-    (entry,) = three.ledger.entries
-    assert (entry.purpose, entry.event) == ("training", event_of(noises))
+    entry, slack = three.ledger.entries
+    assert (entry.purpose, entry.event) == ("mixture", mixture_of(three).event)
+    assert slack.purpose == SLACK
     base = (24 / sum(noise**-2 for noise in noises)) ** 0.5
-    assert noises == pytest.approx(noise_multipliers(base, 3, 24))
-    one = estimator(num_components=1, iterations=5).fit(frame(), progress=False)
-    noise = one.settings["noise_multipliers"][0]
+    assert mixture_of(three).noise_multiplier == pytest.approx(base)
+    one = estimator(num_components=1, steps=5).fit(frame(), progress=False)
+    noise = mixture_of(one).noise_multiplier
     assert one.ledger.entries[0].event == Together((Repeated(5, Gaussian(noise)),))
+    assert one.plan == estimator(num_components=1, steps=5).plan()
 
 
 def test_the_ledger_counts_every_release(monkeypatch):
     """As many Gaussian mechanisms as events, each with the noise its event says."""
-    from veilflow.models.start import mixture as start
-
     seen = []
-    release = start.release
+    release = releases.gaussian_once
 
     def counted(query, **settings):
         seen.append((query.clip_norm, settings["noise_multiplier"]))
         return release(query, **settings)
 
-    monkeypatch.setattr(start, "release", counted)
-    model = estimator(iterations=9).fit(frame(), progress=False)
-    assert seen == [(1.0, noise) for noise in model.settings["noise_multipliers"]]
+    monkeypatch.setattr(releases, "gaussian_once", counted)
+    model = estimator(steps=9).fit(frame(), progress=False)
+    assert seen == [(1.0, noise) for noise in mixture_of(model).noise_multipliers]
     assert len(seen) == 9
 
 
 def test_a_chosen_seed_is_confessed_and_a_fresh_secret_is_not(three):
-    every = (BOUNDS_DECLARED, FLOAT_ASSUMPTION, GENERATOR_ASSUMPTION, SEED_ASSUMPTION)
-    assert three.guarantee.assumptions == every
-    assert "used for no other fit" in SEED_ASSUMPTION
-    fresh = estimator(seed=None, iterations=2).fit(frame(), progress=False)
-    assert fresh.guarantee.assumptions == every[:-1]
+    every = (BOUNDS_DECLARED, FloatSums().sentence, Seeded().sentence)
+    assert tuple(map(str, three.guarantee.assumptions)) == every
+    assert "used for no other fit" in Seeded().sentence
+    fresh = estimator(seed=None, steps=2).fit(frame(), progress=False)
+    assert tuple(map(str, fresh.guarantee.assumptions)) == every[:-1]
 
 
 def test_the_number_of_records_is_released_with_the_components_or_declared(three):
-    facts = three.settings["facts"]
-    assert facts["declared"] == []
-    assert abs(facts["num_records"] - NUM_ROWS) < 200  # noise of deviation 25, 24 releases
-    declared = estimator(num_records=NUM_ROWS, iterations=2).fit(frame(), progress=False)
-    assert declared.settings["facts"] == {"num_records": NUM_ROWS, "declared": ["num_records"]}
+    assert three.plan.num_records is None
+    assert abs(three.facts["num_records"] - NUM_ROWS) < 200  # noise of deviation 25, 24 releases
+    declared = estimator(num_records=NUM_ROWS, steps=2).fit(frame(), progress=False)
+    assert declared.facts == {"num_records": NUM_ROWS}
+    assert declared.plan.num_records == NUM_ROWS
     sentence = "bounds and the number of records were declared, not read from the records"
-    assert sentence in declared.guarantee.assumptions
-    assert (
-        declared.ledger.entries
-        == estimator(iterations=2).fit(frame(), progress=False).ledger.entries
-    )
+    assert sentence in map(str, declared.guarantee.assumptions)
+    assert declared.ledger.entries == estimator(steps=2).fit(frame(), progress=False).ledger.entries
 
 
-def test_a_hardened_fit_pays_for_the_distance_of_its_noise_from_gaussian():
-    model = estimator(hardened=True, seed=None).fit(frame(), progress=False)
-    slack, training = model.ledger.entries
-    assert isinstance(slack.event, TotalVariation)
-    draws = num_draws(2, 3, 24)
-    assert slack.event.distance == closeness(draws)
-    assert training.purpose == "training"
-    assert model.guarantee.epsilon <= BUDGET.epsilon
-    assert model.guarantee.assumptions == (BOUNDS_DECLARED, SUM_ASSUMPTION)
-    assert model.log_prob(frame(seed=1)).mean() > -2.0
+def test_a_fit_pays_for_the_distance_of_its_noise_from_gaussian(three):
+    mixture, slack = three.ledger.entries
+    assert slack.event == ApproximateDP(0.0, closeness(mixture_of(three).num_draws))
+    assert mixture.purpose == "mixture"
+    assert three.guarantee.epsilon <= BUDGET.epsilon
 
 
 @openly
 def test_without_a_budget_there_is_no_noise_and_the_ledger_says_so(open_fit, tmp_path):
     assert open_fit.guarantee.epsilon == np.inf
     assert [entry.event for entry in open_fit.ledger.entries] == [NonPrivate()]
-    assert not any(open_fit.settings["noise_multipliers"])
+    assert not any(mixture_of(open_fit).noise_multipliers)
     again = estimator(budget=vf.Budget(np.inf, 1e-6), seed=1).fit(frame(), progress=False)
     np.testing.assert_array_equal(again.means, open_fit.means)
     open_fit.save(tmp_path / "m.veil")
@@ -166,9 +161,7 @@ def test_a_delta_that_admits_publishing_a_row_warns_with_and_without_a_declared_
     weak = vf.Budget(1.0, 0.01)
     for num_records in (NUM_ROWS, None):
         with pytest.warns(UserWarning, match=r"delta=0.01 is not below 1/[23]\d\d\d"):
-            estimator(budget=weak, num_records=num_records, iterations=2).fit(
-                frame(), progress=False
-            )
+            estimator(budget=weak, num_records=num_records, steps=2).fit(frame(), progress=False)
 
 
 # -- neighbors -------------------------------------------------------------------------------------
@@ -214,18 +207,17 @@ def test_one_extreme_row_more_changes_nothing_but_what_the_noise_covers():
         estimator(num_records=NUM_ROWS).fit(x, progress=False)
         for x in (rows, np.vstack([rows, [[1e308, -1e-310]]]))
     )
-    for name in ("domain", "settings", "ledger", "guarantee", "columns"):
+    for name in (*PUBLIC, "facts"):
         assert getattr(one, name) == getattr(two, name), name
     assert np.abs(one.means - two.means).max() < 0.1
     assert np.isfinite(two.log_prob(rows)).all()
 
 
 def test_the_price_of_a_fit_is_settled_without_the_rows():
-    noises = [
-        estimator(iterations=3).fit(frame(num_rows=size), progress=False).settings
-        for size in (40, 4000)
-    ]
-    assert noises[0]["noise_multipliers"] == noises[1]["noise_multipliers"]
+    few, many = (
+        estimator(steps=3).fit(frame(num_rows=size), progress=False) for size in (40, 4000)
+    )
+    assert few.plan == many.plan == estimator(steps=3).plan(2)
 
 
 # -- what it finds ---------------------------------------------------------------------------------
@@ -252,7 +244,7 @@ def test_the_eight_gaussians_are_told_apart_at_epsilon_one_and_a_half():
 def test_privacy_costs_likelihood_and_a_larger_budget_less(open_fit):
     test = frame(seed=1)
     found = [
-        estimator(budget=vf.Budget(epsilon, 1e-6), iterations=12)
+        estimator(budget=vf.Budget(epsilon, 1e-6), steps=12)
         .fit(frame(), progress=False)
         .log_prob(test)
         .mean()
@@ -377,7 +369,7 @@ def test_a_fresh_process_reads_the_same_model_from_the_file(three, saved, tmp_pa
 def test_loading_gives_everything_back(three, saved):
     again = vf.load(saved)
     assert type(again) is vf.FittedMixtureDensity
-    for name in ("domain", "columns", "ledger", "guarantee", "settings"):
+    for name in (*PUBLIC, "facts"):
         assert getattr(again, name) == getattr(three, name), name
     for ours, theirs in zip(again.mixture, three.mixture, strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -385,7 +377,7 @@ def test_loading_gives_everything_back(three, saved):
 
 def test_neither_the_seed_nor_a_row_is_in_the_model_or_its_file(three, saved):
     data = saved.read_bytes()
-    assert str(SEED) not in json.dumps(three.settings) + repr(three) + repr(estimator())
+    assert str(SEED) not in json.dumps(plain(three.plan)) + repr(three) + repr(estimator())
     assert str(SEED).encode() not in data
     for row in frame().to_numpy()[:50]:
         assert row.tobytes() not in data
@@ -394,33 +386,39 @@ def test_neither_the_seed_nor_a_row_is_in_the_model_or_its_file(three, saved):
 @pytest.mark.parametrize(
     ("where", "name", "value"),
     [
-        ("manifest", "dim", 3),
-        ("manifest", "dim", 10**9),
-        ("manifest", "dim", -1),
-        ("manifest", "dim", None),
-        ("manifest", "num_components", 4),
-        ("manifest", "num_components", 10**12),
-        ("manifest", "num_components", 0),
-        ("arrays", "weights", np.array([0.5, 0.5, 0.5])),
-        ("arrays", "weights", np.array([0.5, 0.7, -0.2])),
-        ("arrays", "weights", np.array([1.0, 0.0, 0.0])),
-        ("arrays", "weights", np.full(3, 1 / 3, np.float32)),
-        ("arrays", "weights", np.full((3, 1), 1 / 3)),
-        ("arrays", "means", np.full((3, 2), np.nan)),
-        ("arrays", "means", np.full((3, 2), 1e300)),
-        ("arrays", "factors", np.zeros((3, 2, 2))),
-        ("arrays", "factors", np.full((3, 2, 2), np.inf)),
-        ("arrays", "factors", np.broadcast_to(1e-200 * np.eye(2), (3, 2, 2)).copy()),
+        *(("release", "dim", value) for value in (3, 10**9, -1, None, 2.0)),
+        *(("release", "num_components", value) for value in (4, 10**12, 0, -1, "3")),
+        *(("release", "steps", value) for value in (25, 10**12, 10**200, 0, -1)),
+        *(("release", "noise_multiplier", value) for value in (0, -1.0, 1e-300, "inf")),
+        *(("release", "kind", value) for value in ("Count", "Release", "FitPlan", "os.system")),
+        ("release", "more", 1),
+        ("manifest", "plan", None),
+        ("manifest", "plan", []),
+        ("arrays", ".weights", np.array([0.5, 0.5, 0.5])),
+        ("arrays", ".weights", np.array([0.5, 0.7, -0.2])),
+        ("arrays", ".weights", np.array([1.0, 0.0, 0.0])),
+        ("arrays", ".weights", np.full(3, 1 / 3, np.float32)),
+        ("arrays", ".weights", np.full((3, 1), 1 / 3)),
+        ("arrays", ".means", np.full((3, 2), np.nan)),
+        ("arrays", ".means", np.full((3, 2), 1e300)),
+        ("arrays", ".factors", np.zeros((3, 2, 2))),
+        ("arrays", ".factors", np.full((3, 2, 2), np.inf)),
+        ("arrays", ".factors", np.broadcast_to(1e-200 * np.eye(2), (3, 2, 2)).copy()),
         ("arrays", "more", np.zeros(3)),
         ("schema", "columns", ["east"]),
         ("schema", "columns", "ab"),
-        ("schema", "domain", {"kind": "box", "low": [0, 0, 0], "high": [1, 1, 1]}),
+        ("schema", "domain", {"kind": "Box", "low": [0, 0, 0], "high": [1, 1, 1]}),
         ("schema", "domain", {"kind": "torus"}),
         ("schema", "domain", []),
     ],
 )
 def test_a_file_whose_parts_make_no_mixture_is_refused(three, tmp_path, where, name, value):
     whole = three.to_artifact()
+    if where == "release":
+        plan = whole.manifest["plan"]
+        changed = {**plan["releases"][0], name: value}
+        where, name = "manifest", "plan"
+        value = {**plan, "releases": [changed]}
     changed = dataclasses.replace(whole, **{where: {**getattr(whole, where), name: value}})
     artifacts.save(changed, tmp_path / "model.veil")
     with pytest.raises(vf.ArtifactError, match="do not make a MixtureDensity"):
@@ -429,7 +427,7 @@ def test_a_file_whose_parts_make_no_mixture_is_refused(three, tmp_path, where, n
 
 def test_a_file_without_an_array_is_refused(three, tmp_path):
     whole = three.to_artifact()
-    arrays = {name: array for name, array in whole.arrays.items() if name != "factors"}
+    arrays = {name: array for name, array in whole.arrays.items() if name != ".factors"}
     artifacts.save(dataclasses.replace(whole, arrays=arrays), tmp_path / "model.veil")
     with pytest.raises(vf.ArtifactError, match="do not make a MixtureDensity"):
         vf.load(tmp_path / "model.veil")
@@ -456,7 +454,6 @@ PLANTED = 7.123456789
     [
         ([[PLANTED, np.nan]], ValueError, "column 2 of 2 has missing cells"),
         ([[PLANTED, np.inf]], ValueError, "infinite"),
-        (np.empty((0, 2)), ValueError, "at least one record"),
         (np.full(5, PLANTED), ValueError, "2 dimensions, got 1"),
         (np.full((5, 3), PLANTED), ValueError, "declared for 2 columns, the rows have 3"),
         (pd.DataFrame({"a": [PLANTED], "b": ["x"]}), ValueError, "column 'b' is not numeric"),
@@ -485,15 +482,10 @@ def test_rows_that_are_no_table_of_numbers_are_refused_without_showing_a_value(
         ({"budget": vf.Budget(1.0, 0.0)}, ValueError, "delta must be positive"),
         ({"num_components": 0}, ValueError, "num_components must be at least 1, got 0"),
         ({"num_components": None}, TypeError, "num_components must be a whole number"),
-        ({"iterations": 0}, ValueError, "iterations must be at least 1, got 0"),
-        ({"iterations": 2.5}, TypeError, "iterations must be a whole number"),
+        ({"steps": 0}, ValueError, "steps must be at least 1, got 0"),
+        ({"steps": 2.5}, TypeError, "steps must be a whole number"),
         ({"num_records": 0}, ValueError, "num_records must be at least 1, got 0"),
         ({"seed": 1.5}, TypeError, "seed must be a whole number or None"),
-        (
-            {"hardened": True, "budget": vf.Budget(np.inf, 1e-6)},
-            ValueError,
-            "hardened=True needs a finite epsilon",
-        ),
     ],
 )
 def test_settings_that_make_no_fit_are_refused_when_they_are_written(changes, error, message):
@@ -508,15 +500,15 @@ def test_numbers_from_numpy_are_as_good_as_those_of_python():
         bounds=(0, 1),
         num_components=np.int64(3),
         num_records=np.int32(9),
-        iterations=np.uint8(24),
+        steps=np.uint8(24),
     )
     assert ours == theirs
     assert repr(ours) == repr(theirs)
 
 
 def test_a_fit_shows_its_progress_to_people_and_keeps_it_out_of_logs(capsys, monkeypatch):
-    estimator(iterations=2).fit(frame(), progress=True)
+    estimator(steps=2).fit(frame(), progress=True)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    estimator(iterations=2).fit(frame(), progress=True)
-    assert "fitting" in capsys.readouterr().err
+    estimator(steps=2).fit(frame(), progress=True)
+    assert "mixture" in capsys.readouterr().err

@@ -1,6 +1,5 @@
-"""The planner: public facts in, a recipe out, and no price above the budget."""
+"""The planner: public facts in, a plan out, and no price above the budget."""
 
-import dataclasses
 import json
 import math
 
@@ -8,10 +7,18 @@ import numpy as np
 import pytest
 
 import veilflow as vf
-from veilflow.models import density, planner, pricing
-from veilflow.models.starting import start_coordinates, start_event
+from tests.flat import density_flow
+from veilflow._core.codec import plain, restored
+from veilflow.models.density_plan import DensityPlan
 from veilflow.privacy.events import Gaussian, NonPrivate, PureDP, Repeated, Together
 from veilflow.privacy.guarantees import Released, Sensitive
+from veilflow.releases.actnorm import ActNorms
+from veilflow.releases.columns import Columns
+from veilflow.releases.grid import Grid
+from veilflow.releases.mixture import ExpectationMaximization
+from veilflow.releases.plan import FitPlan
+from veilflow.releases.training import PrivateTraining
+from veilflow.releases.whitening import Whitening
 
 BUDGET = vf.Budget(epsilon=1.0, delta=1e-6)
 TINY = vf.maf(blocks=1, hidden=(3,))
@@ -21,18 +28,33 @@ def estimator(**changes) -> vf.DensityFlow:
     settings = {"budget": BUDGET, "bounds": (0, 1), "num_records": 1000}
     if "row_norm" in changes:
         settings["bounds"] = None
-    return vf.DensityFlow(**{**settings, **changes})
+    return density_flow(**{**settings, **changes})
+
+
+def noises(plan: DensityPlan) -> list[float]:
+    """Of all releases before the training, in their order."""
+    found = []
+    for release in plan.releases:
+        if isinstance(release, Columns):
+            found.append(release.noise_multiplier)
+        elif isinstance(release, Whitening | ActNorms | ExpectationMaximization):
+            found.extend(release.noise_multipliers)
+    return found
+
+
+def components(plan: DensityPlan) -> int:
+    mixture = plan.release(ExpectationMaximization)
+    return 0 if mixture is None else mixture.num_components
 
 
 @pytest.fixture
 def untrained(monkeypatch):
     """Fits do everything but train and look at their own samples, which takes a compiler."""
     monkeypatch.setattr(
-        "veilflow.models.density.train",
+        "veilflow.releases.training.train",
         lambda plan, loss_fn, model, records, **_: Released(model, plan.event),
     )
-    monkeypatch.setattr(vf.FittedDensityFlow, "sample", lambda self, n: np.zeros((n, self.dim)))
-    monkeypatch.setattr(vf.FittedDensityFlow, "log_prob", lambda self, rows: np.zeros(len(rows)))
+    monkeypatch.setattr("veilflow.models.density_parts._is_sound", lambda flow: True)
 
 
 # -- what it decides -------------------------------------------------------------------------------
@@ -57,10 +79,14 @@ def untrained(monkeypatch):
     ],
 )
 def test_the_start_follows_from_the_columns_and_the_domain(changes, dim, start, trains):
-    recipe = estimator(**changes).recipe(dim)
-    assert recipe.start == start
-    assert (recipe.steps > 0) == trains
-    assert len(recipe.whitening_noise) == {"grid": 0, "none": 0, "actnorm": 5}.get(start, 3)
+    plan = estimator(**changes).plan(dim)
+    assert plan.start == start
+    assert (plan.release(PrivateTraining) is not None) == trains
+    moments = plan.release(ActNorms if start == "actnorm" else Whitening)
+    rounds = 0 if moments is None else len(moments.noise_multipliers)
+    assert rounds == {"grid": 0, "none": 0, "actnorm": 5}.get(start, 3)
+    assert (plan.release(Columns) is not None) == (start == "columns")
+    assert (plan.release(Grid) is not None) == (start == "grid")
 
 
 def test_what_the_user_chose_is_kept_and_the_rest_is_not_touched_by_it():
@@ -69,16 +95,25 @@ def test_what_the_user_chose_is_kept_and_the_rest_is_not_touched_by_it():
         "clip_norm": 0.3,
         "learning_rate": 0.5,
         "weight_decay": 0.0,
+        "sampling_rate": 0.123,
     }
-    free = estimator().recipe(5)
-    recipe = estimator(**chosen, flow=vf.nsf(), sampling_rate=0.123).recipe(5)
-    assert {name: getattr(recipe, name) for name in chosen} == chosen
-    assert recipe.architecture == vf.nsf()
-    assert recipe.sampling_rate == 0.123
-    assert recipe.whitening_noise == free.whitening_noise
-    assert recipe.marginal_noise == free.marginal_noise
-    assert estimator(batch_size=10).recipe(5).sampling_rate == 0.01
-    assert estimator(batch_size=10**6).recipe(5).sampling_rate == 1.0
+    free = estimator().plan(5)
+    plan = estimator(**chosen, flow=vf.nsf()).plan(5)
+    training = plan.release(PrivateTraining).settings
+    assert {name: getattr(training, name) for name in chosen} == chosen
+    assert plan.flow == vf.nsf()
+    assert noises(plan) == noises(free)
+    for batch, rate in ((10, 0.01), (10**6, 1.0)):
+        assert estimator(batch_size=batch).plan(5).release(PrivateTraining).sampling_rate == rate
+
+
+def test_nothing_of_a_training_is_left_open():
+    plan = estimator().plan(5)
+    training = plan.release(PrivateTraining).settings
+    assert training.batch_size is None  # a rate says it
+    for name in ("steps", "sampling_rate", "clip_norm", "optimizer", "learning_rate"):
+        assert getattr(training, name) is not None, name
+    assert training.ema_decay == 0.99
 
 
 @pytest.mark.parametrize(
@@ -99,33 +134,36 @@ def test_what_the_user_chose_is_kept_and_the_rest_is_not_touched_by_it():
     ids=str,
 )
 def test_a_mixture_by_em_is_the_base_where_it_fits(changes, by_em):
-    recipe = estimator(**changes).recipe(5)
-    assert (recipe.components > 0) == by_em == (len(recipe.mixture_noise) > 0)
+    assert (components(estimator(**changes).plan(5)) > 0) == by_em
     if by_em:
-        assert estimator(**changes, num_components=3).recipe(5).components == 3
+        assert components(estimator(**changes, num_components=3).plan(5)) == 3
 
 
 def test_actnorms_are_built_where_they_are_to_be_set():
-    assert estimator(start="actnorm").recipe(4).architecture.actnorm
-    assert not estimator(start="columns").recipe(4).architecture.actnorm
+    assert estimator(start="actnorm").plan(4).flow.actnorm
+    assert not estimator(start="columns").plan(4).flow.actnorm
 
 
 @pytest.mark.parametrize("num_records", [None, 1, 30, 1000, 10**6, 10**9])
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 100.0, math.inf])
 @pytest.mark.parametrize("dim", [1, 3, 4, 20])
-def test_every_number_of_a_recipe_can_be_used(num_records, epsilon, dim):
-    recipe = estimator(budget=vf.Budget(epsilon, 1e-6), num_records=num_records).recipe(dim)
-    assert 0 < recipe.sampling_rate <= 1
-    assert 1 <= recipe.grid_bits <= 21
-    noises = (recipe.marginal_noise, *recipe.whitening_noise)
-    assert all(math.isfinite(noise) for noise in noises)
-    assert all((noise > 0) == (epsilon < math.inf) for noise in noises)
+def test_every_number_of_a_plan_can_be_used(num_records, epsilon, dim, monkeypatch):
+    # what is left for the training is another matter, and takes long to find
+    monkeypatch.setattr(PrivateTraining, "priced", lambda self, budget, others: self)
+    plan = estimator(budget=vf.Budget(epsilon, 1e-6), num_records=num_records).plan(dim)
+    training, grid = plan.release(PrivateTraining), plan.release(Grid)
+    assert training is None or 0 < training.sampling_rate <= 1
+    assert grid is None or 1 <= grid.bits <= 21
+    assert (training is None) == (grid is not None) == (dim <= 3)
+    assert all(math.isfinite(noise) for noise in noises(plan))
+    assert all((noise > 0) == (epsilon < math.inf) for noise in noises(plan))
+    assert bool(noises(plan)) == (dim > 3)
 
 
 @pytest.mark.parametrize("dim", range(1, 21))
 def test_a_grid_stays_small_however_much_there_is_to_spend(dim):
     rich = estimator(start="grid", num_records=10**9, budget=vf.Budget(50.0, 1e-12))
-    assert rich.recipe(dim).grid_bits * dim <= 21
+    assert rich.plan(dim).release(Grid).bits * dim <= 21
 
 
 def test_a_grid_over_too_many_columns_is_refused_before_a_row_is_seen():
@@ -134,36 +172,40 @@ def test_a_grid_over_too_many_columns_is_refused_before_a_row_is_seen():
 
 
 def test_more_to_spend_is_less_noise():
-    noises = [
-        estimator(budget=vf.Budget(epsilon, 1e-6)).recipe(5).whitening_noise
+    rounds = [
+        estimator(budget=vf.Budget(epsilon, 1e-6)).plan(5).release(Whitening).noise_multipliers
         for epsilon in (0.1, 1.0, 10.0)
     ]
-    assert (np.diff(noises, axis=0) < 0).all()
+    assert (np.diff(rounds, axis=0) < 0).all()
 
 
 # -- public facts only -----------------------------------------------------------------------------
 
 
-def test_a_recipe_needs_no_rows_and_is_the_one_a_fit_follows(untrained):
+def test_a_plan_needs_no_rows_and_is_the_one_a_fit_follows(untrained):
     tiny = estimator(flow=TINY, steps=2, num_records=None, budget=vf.Budget(20.0, 1e-6))
-    before = tiny.recipe(4)
+    before = tiny.plan(4)
     rng = np.random.default_rng(0)
     for rows in (np.full((3, 4), 0.5), rng.uniform(size=(700, 4))):
-        model = tiny.fit(rows, progress=False)
-        settings = json.loads(json.dumps(model.settings))
-        assert settings["recipe"] == json.loads(json.dumps(before.to_json()))
-        assert settings["plan"]["steps"] == before.steps
-        assert settings["plan"]["sampling_rate"] == before.sampling_rate
-        assert settings["plan"]["clipping"]["clip_norm"] == before.clip_norm
-    assert tiny.recipe(4) == before
-    assert set(before.to_json()) == {field.name for field in dataclasses.fields(planner.Recipe)}
+        assert tiny.fit(rows, progress=False).plan == before
+    assert tiny.plan(4) == before
+    assert restored(FitPlan, json.loads(json.dumps(plain(before)))) == before
+
+
+def test_bounds_for_every_column_say_how_many_there_are():
+    many = estimator(bounds=([0, 0, 0, 0], [1, 1, 1, 1]))
+    assert many.plan() == many.plan(4)
+    with pytest.raises(ValueError, match="declared for 4 columns"):
+        many.plan(3)
+    with pytest.raises(ValueError, match="give dim, the number of columns"):
+        estimator().plan()
 
 
 @pytest.mark.parametrize(
     ("changes", "dim"),
     [
         ({"count_clamped": True, "num_records": None}, 2),
-        ({"count_clamped": True, "num_records": None, "steps": 1, "hardened": True}, 4),
+        ({"count_clamped": True, "num_records": None, "steps": 1}, 4),
         ({"start": "actnorm", "steps": 1}, 2),
         ({"row_norm": 1.0, "steps": 1}, 2),
         ({"budget": vf.Budget(math.inf, 1e-6), "steps": 1}, 4),
@@ -172,11 +214,11 @@ def test_a_recipe_needs_no_rows_and_is_the_one_a_fit_follows(untrained):
 )
 @pytest.mark.filterwarnings("ignore::veilflow.NotPrivateWarning")
 def test_every_price_is_settled_before_a_row_is_looked_at(changes, dim, untrained, monkeypatch):
-    settled = []
+    settled, check = [], FitPlan.checked
     look, see = Sensitive.open, Sensitive.map
 
-    def note(*args, **kwargs):
-        settled.append(pricing.settle(*args, **kwargs))
+    def note(self):
+        settled.append(check(self))
         return settled[-1]
 
     def opened(self):
@@ -187,19 +229,16 @@ def test_every_price_is_settled_before_a_row_is_looked_at(changes, dim, untraine
         assert settled, "rows were looked at too early"
         return see(self, *args, **kwargs)
 
-    monkeypatch.setattr(density, "settle", note)
+    monkeypatch.setattr(FitPlan, "checked", note)
     monkeypatch.setattr(Sensitive, "open", opened)
     monkeypatch.setattr(Sensitive, "map", mapped)
     trained = {"flow": TINY} if "steps" in changes else {}
     model = estimator(**trained, **changes).fit(np.full((40, dim), 0.5), progress=False)
-    (price,) = settled
-    # what was promised before is what the ledger says after, up to the training itself
-    paid = [e for e in model.ledger.entries if e.purpose != "training"]
-    assert tuple(paid) == price.ledger.entries
-    plan = model.settings["plan"]
-    assert (plan is None) == (price.noise_multiplier == 0 and "steps" not in changes)
-    if plan is not None:
-        assert plan["noise_multiplier"] == price.noise_multiplier
+    (plan,) = settled
+    # what was promised before is what the ledger says after
+    assert model.plan == plan
+    assert model.ledger == plan.ledger
+    assert (plan.release(PrivateTraining) is not None) == ("steps" in changes)
 
 
 # -- the budget ------------------------------------------------------------------------------------
@@ -216,7 +255,7 @@ COMBINATIONS = [
     (1.0, 1000, 4, {"start": "columns", "steps": 10, "batch_size": 1000}),
     (4.0, 5000, 6, {"base": "mixture", "num_records": None}),
     (1.0, 1000, 6, {"base": "mixture", "start": "none", "steps": 0}),
-    (1.0, 1000, 6, {"hardened": True, "count_clamped": True}),
+    (1.0, 1000, 6, {"count_clamped": True}),
 ]
 
 
@@ -224,49 +263,35 @@ COMBINATIONS = [
 def test_all_of_a_ledger_is_within_the_budget(epsilon, num_records, dim, changes):
     budget = vf.Budget(epsilon, 0.1 / num_records)
     made = estimator(**{"budget": budget, "num_records": num_records, **changes})
-    recipe = made.recipe(dim)
-    counts = pricing.Counts(records=made.num_records is None, clamped=made.count_clamped)
-    prices = pricing.settle(recipe, dim, budget, counts=counts, hardened=made.hardened)
-    ledger = prices.ledger
-    if recipe.steps:
-        plan = pricing.training_plan(
-            recipe,
-            prices,
-            budget,
-            num_records=num_records,
-            ema_decay=None,
-            hardened=made.hardened,
-        )
-        ledger = ledger.spend(plan.event, purpose="training")
-    again = vf.Ledger.from_json(json.loads(json.dumps(ledger.to_json())))
+    plan = made.plan(dim).checked()
+    again = vf.Ledger.from_json(json.loads(json.dumps(plan.ledger.to_json())))
     assert again.epsilon(delta=budget.delta) <= epsilon * (1 + 1e-9)
-    if recipe.steps or recipe.start == "grid":
+    if plan.release(PrivateTraining) or plan.start == "grid":
         assert again.epsilon(delta=budget.delta) > 0.97 * epsilon  # and nothing is left lying
 
 
-def test_the_event_of_a_start_says_every_release_of_it():
-    recipe = estimator(start="columns", base="normal").recipe(5)
-    assert start_event(recipe, None) == Together(
-        (Gaussian(recipe.marginal_noise), *map(Gaussian, recipe.whitening_noise))
-    )
-    assert start_coordinates(recipe, 5) == 5 * 512 + 3 * (5 + 15)
-    recipe = estimator(row_norm=1.0, base="normal").recipe(5)
-    assert start_event(recipe, None) == Together(tuple(map(Gaussian, recipe.whitening_noise)))
-    assert start_coordinates(recipe, 5) == 3 * (5 + 15)
-    mixed = estimator(row_norm=1.0, num_components=1).recipe(5)
-    rounds, em = start_event(mixed, None).events[:3], start_event(mixed, None).events[3:]
-    assert rounds == tuple(map(Gaussian, mixed.whitening_noise))
-    assert [event.to_json() for event in em] == [
-        Together((Repeated(len(mixed.mixture_noise), Gaussian(mixed.mixture_noise[0])),)).to_json()
-    ]
-    assert start_coordinates(mixed, 5) == 3 * (5 + 15) + len(mixed.mixture_noise) * (1 + 5 + 15)
-    recipe = estimator(start="actnorm", flow=vf.maf(blocks=4)).recipe(5)
-    assert start_event(recipe, None) == Together(tuple(map(Gaussian, recipe.whitening_noise)))
-    assert start_coordinates(recipe, 5) == 4 * 2 * 5
-    recipe = estimator(start="grid").recipe(2)
-    assert start_event(recipe, 0.25) == PureDP(0.25)
-    assert start_event(recipe, math.inf) == NonPrivate()
-    assert start_coordinates(recipe, 2) == 0
-    assert start_event(estimator(start="none").recipe(5), None) is None
-    recipe = estimator(budget=vf.Budget(math.inf, 1e-6), start="columns").recipe(5)
-    assert start_event(recipe, None) == Together((NonPrivate(),) * 4)
+def test_the_events_of_a_start_say_every_release_of_it():
+    plan = estimator(start="columns", base="normal", steps=0).plan(5)
+    columns, moments = plan.releases
+    assert columns.event == Gaussian(columns.noise_multiplier)
+    assert moments.event == Together(tuple(map(Gaussian, moments.noise_multipliers)))
+    assert (columns.num_draws, moments.num_draws) == (5 * 512, 3 * (5 + 15))
+    (moments,) = estimator(row_norm=1.0, base="normal", steps=0).plan(5).releases
+    assert moments.event == Together(tuple(map(Gaussian, moments.noise_multipliers)))
+    assert moments.num_draws == 3 * (5 + 15)
+    same, mixture = estimator(row_norm=1.0, num_components=1, steps=0).plan(5).releases
+    assert same == moments
+    noise = mixture.noise_multipliers
+    assert mixture.event == Together((Repeated(len(noise), Gaussian(noise[0])),))
+    assert mixture.num_draws == len(noise) * (1 + 5 + 15)
+    (scales,) = estimator(start="actnorm", flow=vf.maf(blocks=4), steps=0).plan(5).releases
+    assert scales.event == Together(tuple(map(Gaussian, scales.noise_multipliers)))
+    assert scales.num_draws == 4 * 2 * 5
+    (grid,) = estimator(start="grid").plan(2).releases
+    assert grid.event == PureDP(grid.epsilon)
+    assert grid.num_draws == 0
+    assert estimator(start="none", steps=0).plan(5).releases == ()
+    free = estimator(budget=vf.Budget(math.inf, 1e-6), start="columns", steps=0).plan(5)
+    assert [one.event for one in free.releases] == [NonPrivate(), Together((NonPrivate(),) * 3)]
+    (grid,) = estimator(budget=vf.Budget(math.inf, 1e-6), start="grid").plan(2).releases
+    assert grid.event == NonPrivate()

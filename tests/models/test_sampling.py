@@ -14,13 +14,23 @@ from veilflow._core.keys import Secret
 from veilflow.flows import AbstractBase, maf
 from veilflow.models import sampling
 from veilflow.models.assembly import Assembly
+from veilflow.models.density_plan import DensityPlan
 from veilflow.models.domain import Ball, Box
 from veilflow.models.fitted_density import FittedDensityFlow
-from veilflow.privacy.ledger import Ledger
+from veilflow.privacy.budget import Budget
 from veilflow.tabular import read_rows
 
 NUM_ROWS = 9000  # more than two blocks, and no multiple of one
 COLUMNS = ("east", "north")
+PLAN = DensityPlan(
+    model="DensityFlow",
+    budget=Budget(1.0, 1e-5),
+    releases=(),
+    declared=("bounds",),
+    dim=2,
+    start="none",
+    flow=None,
+)
 
 
 @cache
@@ -29,9 +39,10 @@ def model() -> FittedDensityFlow:
         flow=maf(2, key=jax.random.key(0), blocks=2, hidden=(8,)),
         domain=Box.declared(((-2, 0), (2, 10))),
         columns=COLUMNS,
-        ledger=Ledger(),
-        guarantee=Ledger().guarantee(delta=1e-5),
-        settings={"assembly": Assembly(dim=2, border=3**0.5).to_json()},
+        plan=PLAN,
+        guarantee=PLAN.guarantee,
+        facts={},
+        assembly=Assembly(dim=2, border=3**0.5),
     )
 
 

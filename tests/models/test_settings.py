@@ -12,7 +12,7 @@ ROWS = np.random.default_rng(0).uniform(size=(60, 2))
 ESTIMATORS = {
     "density": vf.DensityFlow(budget=OPEN, bounds=(0, 1), num_records=60),
     "mixture": vf.MixtureDensity(
-        budget=OPEN, bounds=(0, 1), num_records=60, num_components=1, iterations=2
+        budget=OPEN, bounds=(0, 1), num_records=60, num_components=1, steps=2
     ),
 }
 every = pytest.mark.parametrize("name", ESTIMATORS)
@@ -33,14 +33,13 @@ def test_a_fit_without_privacy_warns_once_and_where_it_was_called(name):
 @every
 def test_a_plan_without_a_fit_does_not_warn(name):
     """Warnings are errors here."""
-    if name == "density":
-        ESTIMATORS[name].ledger(2)
+    str(ESTIMATORS[name].plan(2))
     repr(ESTIMATORS[name])
 
 
 @every
 def test_a_private_fit_does_not_warn(name):
-    settings = {"num_components": 1, "iterations": 2} if name == "mixture" else {}
+    settings = {"num_components": 1, "steps": 2} if name == "mixture" else {}
     kind = type(ESTIMATORS[name])
     kind(budget=vf.Budget(1.0, 1e-6), bounds=(0, 1), num_records=60, **settings).fit(
         ROWS, progress=False

@@ -11,13 +11,22 @@ import numpy as np
 import pytest
 
 import veilflow as vf
+from tests.flat import density_flow
+from veilflow._core.codec import plain
 from veilflow.engine import Checkpoint
 from veilflow.flows import GaussianMixture, Histogram
 from veilflow.models import artifact as artifacts
-from veilflow.models import density, registry
-from veilflow.models.starting import start_coordinates, start_event
-from veilflow.privacy.events import NonPrivate, PureDP, Together, TotalVariation
-from veilflow.privacy.noise_source import closeness
+from veilflow.models import registry
+from veilflow.privacy.events import ApproximateDP, Gaussian, NonPrivate, PureDP, Together
+from veilflow.privacy.grid_noise import closeness
+from veilflow.privacy.guarantees import Sensitive
+from veilflow.releases.columns import Columns
+from veilflow.releases.grid import Grid
+from veilflow.releases.mixture import ExpectationMaximization
+from veilflow.releases.plan import SLACK
+from veilflow.releases.run import Run
+from veilflow.releases.training import PrivateTraining
+from veilflow.releases.whitening import Whitening
 
 BUDGET = vf.Budget(epsilon=2.0, delta=1e-5)
 OPEN = vf.Budget(epsilon=math.inf, delta=1e-5)
@@ -28,9 +37,9 @@ FITS = {
     "grid": ({}, 2),
     "grid and flow": ({"start": "grid", "steps": 2}, 2),
     "columns": ({"steps": 2, "num_components": 2}, 4),
-    "columns, hardened": ({"steps": 2, "hardened": True}, 4),
+    "columns, planned base": ({"steps": 2}, 4),
     "columns alone": ({"start": "columns", "steps": 0}, 4),
-    "ball alone, hardened": ({"row_norm": 2.0, "steps": 0, "hardened": True}, 3),
+    "ball alone": ({"row_norm": 2.0, "steps": 0}, 3),
     "actnorm alone": ({"start": "actnorm", "steps": 0}, 2),
     "columns, normal": ({"start": "columns", "base": "normal", "steps": 0}, 2),
     "nothing": ({"start": "none", "steps": 0}, 3),
@@ -60,7 +69,7 @@ def make(name: str, **changes) -> vf.DensityFlow:
         settings = {**flow, **settings}
     if "row_norm" in settings:
         settings["bounds"] = None
-    return vf.DensityFlow(**settings)
+    return density_flow(**settings)
 
 
 def rows_of(name: str) -> np.ndarray:
@@ -92,59 +101,89 @@ def test_the_guarantee_is_within_the_budget_and_recomputes_from_the_ledger(name)
     assert (model.guarantee.epsilon == 0) == (name == "nothing")
 
 
+STARTS = {
+    "grid": ["grid"],
+    "columns": ["histograms of columns", "moments"],
+    "whitening": ["moments"],
+    "actnorm": ["scales and shifts"],
+    "none": [],
+}
+
+
 @every
-def test_the_ledger_has_an_entry_for_the_start_and_it_is_that_of_the_recipe(name):
-    model, recipe = fitted(name), make(name).recipe(FITS[name][1])
-    found = [e.event for e in model.ledger.entries if e.purpose == f"start ({recipe.start})"]
-    if recipe.start != "grid":
-        assert found == [event for event in [start_event(recipe, None)] if event is not None]
-    elif name == "open grid":
-        assert found == [NonPrivate()]
-    else:
-        assert [type(event) for event in found] == [PureDP]
-    purposes = [entry.purpose for entry in model.ledger.entries]
-    assert ("training" in purposes) == (recipe.steps > 0)
+def test_the_ledger_has_an_entry_for_each_release_of_the_start_and_it_is_that_of_the_plan(name):
+    model, plan = fitted(name), make(name).plan(FITS[name][1])
+    mixed = ["mixture"] if isinstance(model.flow.base, GaussianMixture) else []
+    counted = ["number of records"] if name == "open, counted" else []
+    trained = ["training"] if make(name).training.steps else []
+    purposes = [*counted, *STARTS[plan.start], *mixed, *trained]
+    found = [(e.purpose, e.event) for e in model.ledger.entries if e.purpose != SLACK]
+    assert found == [(one.purpose, one.event) for one in plan.releases]
+    assert [purpose for purpose, _ in found] == purposes
+    private = {"grid": PureDP, "histograms of columns": Gaussian, "moments": Together}
+    for purpose, event in found:
+        if name.startswith("open"):
+            assert event == NonPrivate() or set(event.events) == {NonPrivate()}
+        elif purpose in private:
+            assert isinstance(event, private[purpose])
 
 
 @every
 def test_a_fit_spends_what_was_foretold_without_rows(name):
-    assert make(name).ledger(FITS[name][1]) == fitted(name).ledger
+    plan = make(name).plan(FITS[name][1])
+    assert plan == fitted(name).plan
+    assert plan.ledger == fitted(name).ledger
 
 
-@pytest.mark.parametrize("name", ["columns, hardened", "ball alone, hardened"])
-def test_a_hardened_fit_pays_for_every_number_that_gets_noise(name):
-    model, estimator, dim = fitted(name), make(name), FITS[name][1]
-    recipe = estimator.recipe(dim)
-    (slack,) = [e.event for e in model.ledger.entries if "grid noise" in e.purpose]
-    assert isinstance(slack, TotalVariation)
-    draws = start_coordinates(recipe, dim)
-    draws += recipe.steps * (recipe.architecture.num_parameters(dim) + 1)
-    assert slack.distance == closeness(draws)
-    assert draws >= {"columns, hardened": 4 * 512 + 3 * 14 + 2 * 40}.get(name, 3 * 9)
+def slack_of(plan) -> ApproximateDP:
+    (slack,) = [entry.event for entry in plan.ledger.entries if entry.purpose == SLACK]
+    return slack
 
 
-@pytest.mark.slow
-def test_a_hardened_fit_with_a_grid_pays_for_the_noise_of_its_training():
-    estimator = make("grid and flow", hardened=True)
-    recipe = estimator.recipe(2)
-    counts = density.Counts(records=False, clamped=False)
-    ledger = density.settle(recipe, 2, BUDGET, counts=counts, hardened=True).ledger
-    (slack,) = [e.event for e in ledger.entries if "grid noise" in e.purpose]
-    draws = 2 * (recipe.architecture.num_parameters(2) + 1)
-    assert slack == TotalVariation(closeness(draws))
+@pytest.mark.parametrize("name", ["columns, planned base", "ball alone"])
+def test_a_fit_pays_for_every_number_that_gets_noise(name):
+    dim = FITS[name][1]
+    plan = make(name).plan(dim)
+    moments = dim + dim * (dim + 1) // 2
+    draws = {Whitening: 3 * moments, Columns: dim * 512}
+    for kind, number in draws.items():
+        release = plan.release(kind)
+        assert release is None or release.num_draws == number
+    assert plan.release(ExpectationMaximization).num_draws >= 24 * (1 + moments)
+    training = plan.release(PrivateTraining)
+    if training is not None:
+        assert training.num_draws == 2 * (plan.flow.num_parameters(dim) + 1)
+    total = sum(release.num_draws for release in plan.releases)
+    assert slack_of(fitted(name).plan) == ApproximateDP(0.0, closeness(total))
 
 
-def test_hardened_noise_that_costs_more_than_delta_is_refused_with_its_reason():
-    estimator = make("columns, hardened", budget=vf.Budget(40.0, 1e-5))
-    with pytest.raises(vf.BudgetError, match=r"hardened fit alone needs a delta of .* has 1e-05"):
-        estimator.fit(rows_of("columns, hardened"), progress=False)
+def test_a_fit_with_a_grid_pays_for_the_noise_of_its_training():
+    plan = make("grid and flow").plan(2)
+    draws = 2 * (plan.flow.num_parameters(2) + 1)
+    assert slack_of(plan) == ApproximateDP(0.0, closeness(draws))
+    assert plan.release(Grid).epsilon == pytest.approx(0.8 * BUDGET.epsilon)
+
+
+def test_noise_that_costs_more_than_delta_is_refused_with_its_reason():
+    estimator = make("columns", budget=vf.Budget(2.0, 1e-20))
+    with pytest.raises(vf.BudgetError, match=r"the noise alone.* needs a delta of .* has 1e-20"):
+        estimator.fit(rows_of("columns"), progress=False)
+
+
+@pytest.mark.parametrize("name", ["ball alone", "actnorm alone"])
+def test_noise_without_a_grid_is_refused_before_a_row_is_read(name, monkeypatch):
+    with pytest.raises(vf.BudgetError, match="there is no grid of whole numbers"):
+        make(name, budget=vf.Budget(1e-7, 1e-9)).plan(FITS[name][1]).checked()
+    monkeypatch.setattr(Sensitive, "open", lambda self: pytest.fail("a row was read"))
+    with pytest.raises(vf.BudgetError, match="there is no grid of whole numbers"):
+        make(name, budget=vf.Budget(1e-7, 1e-9)).fit(rows_of(name), progress=False)
 
 
 def test_a_grid_alone_rests_on_no_assumption_of_float_noise():
     declared = "bounds and the number of records were declared, not read from the records"
-    assert fitted("grid").guarantee.assumptions == (declared,)
+    assert list(map(str, fitted("grid").guarantee.assumptions)) == [declared]
     assert len(fitted("grid and flow").guarantee.assumptions) == 4
-    assert len(fitted("columns alone").guarantee.assumptions) == 4
+    assert len(fitted("columns alone").guarantee.assumptions) == 3
 
 
 # -- without privacy -------------------------------------------------------------------------------
@@ -154,15 +193,16 @@ def test_a_grid_alone_rests_on_no_assumption_of_float_noise():
 def test_a_fit_without_privacy_says_so_wherever_it_can(name):
     model = fitted(name)
     assert model.guarantee.epsilon == math.inf
-    assert str(model.guarantee).startswith("(inf, ")
-    assert "(inf, " in repr(model)
+    assert str(model.guarantee).startswith("no privacy")
+    assert "no privacy" in repr(model)
     events = [
         event for e in model.ledger.entries for event in getattr(e.event, "events", (e.event,))
     ]
     assert set(events) == {NonPrivate()}
     assert vf.Ledger.from_json(model.ledger.to_json()).epsilon(delta=0.5) == math.inf
-    plan = model.settings["plan"]
-    assert plan is None or (plan["noise_multiplier"] == 0 and plan["private"] is False)
+    training = model.plan.release(PrivateTraining)
+    assert training is None or training.noise_multiplier == 0
+    assert training is None or training.plan(NUM_ROWS).private is False
 
 
 @without
@@ -195,12 +235,12 @@ def test_a_file_gives_the_same_model_back(name, tmp_path: Path):
     model = fitted(name)
     model.save(tmp_path / "m.veil")
     again = vf.load(tmp_path / "m.veil")
-    for field in ("domain", "columns", "ledger", "guarantee", "settings"):
+    for field in ("domain", "columns", "plan", "ledger", "guarantee", "facts", "assembly"):
         assert getattr(again, field) == getattr(model, field), field
     assert jax.tree.structure(again.flow) == jax.tree.structure(model.flow)
     for one, two in zip(arrays(again), arrays(model), strict=True):
         np.testing.assert_array_equal(one, two, strict=True)
-    assert json.loads(json.dumps(model.settings)) == again.settings
+    assert json.loads(json.dumps(plain(model.plan))) == plain(again.plan)
 
 
 @every
@@ -221,31 +261,34 @@ def test_released_bases_are_in_the_model():
     assert isinstance(mixture, GaussianMixture)
     assert isinstance(histogram, Histogram)
     # training did not touch it
-    assert fitted("grid and flow").settings["assembly"]["bits"] == histogram.bits
+    assert fitted("grid and flow").assembly.bits == histogram.bits
 
 
 def test_an_actnorm_that_was_paid_for_is_kept_without_training():
     rows = rows_of("actnorm alone")
     model = make("actnorm alone", budget=vf.Budget(50.0, 1e-5)).fit(rows, progress=False)
-    assert model.settings["assembly"]["architecture"]["actnorm"] is True
+    assert model.assembly.architecture.actnorm is True
     spread = model.sample(4000, seed=0).std(axis=0)
     np.testing.assert_allclose(spread, np.clip(rows, -1, 1).std(axis=0), rtol=0.3)
 
 
-@pytest.mark.parametrize("name", ["grid", "columns alone", "ball alone, hardened"])
+@pytest.mark.parametrize("name", ["grid", "columns alone", "ball alone"])
 def test_rows_reach_a_start_only_inside_the_domain(name, monkeypatch):
-    seen = []
-    begin = density.begin
+    seen, pay = [], Run.pay
 
-    def spy(recipe, rows, **rest):
-        seen.append((rows.open(), rest["border"], rest["radius"]))
-        return begin(recipe, rows, **rest)
+    def spy(self, release, query):
+        seen.append((release, query.records.open()))
+        return pay(self, release, query)
 
-    monkeypatch.setattr(density, "begin", spy)
-    make(name).fit(rows_of(name), progress=False)
-    ((values, border, radius),) = seen
+    monkeypatch.setattr(Run, "pay", spy)
+    model = make(name).fit(rows_of(name), progress=False)
+    (release, values), *_ = seen
+    border = model.domain.border
+    assert isinstance(release, {"ball alone": Whitening, "grid": Grid}.get(name, Columns))
+    assert getattr(release, "border", border) == border
     assert values.dtype == np.float32
     assert np.abs(values).max() <= border * (1 + 1e-6)
+    radius = getattr(release, "radius", border * values.shape[1] ** 0.5)
     assert np.linalg.norm(values, axis=1).max() <= radius * (1 + 1e-6)
     assert len(values) == NUM_ROWS
 
@@ -293,10 +336,12 @@ def crashed(tmp_path, monkeypatch):
     return run
 
 
-def test_a_fit_goes_on_to_the_very_same_model(crashed):
-    """Its marginals, its whitening and its base by EM are made again, of the same noise."""
+def test_a_fit_goes_on_to_the_very_same_model(crashed, monkeypatch):
+    """Its histograms, its moments and its mixture are those that were written down."""
     name = "columns"
     path = crashed(name)
+    for kind in (Columns, Whitening, ExpectationMaximization):
+        monkeypatch.setattr(kind, "run", lambda *_, **__: pytest.fail("a release was made again"))
     again = make(name).fit(rows_of(name), progress=False, checkpoint=path)
     for one, two in zip(arrays(again), arrays(fitted(name)), strict=True):
         np.testing.assert_array_equal(one, two, strict=True)
@@ -309,7 +354,7 @@ def test_other_rows_are_refused_before_the_noise_of_the_start_is_drawn_for_them(
 ):
     path = crashed("columns")
     before = path.read_bytes()
-    monkeypatch.setattr(density, "begin", lambda *_, **__: pytest.fail("noise was reused"))
+    monkeypatch.setattr(Run, "pay", lambda *_, **__: pytest.fail("noise was reused"))
     for change in (lambda x: x[:-1], lambda x: np.concatenate([x, x[:1]]), lambda x: x + 1e-3):
         with pytest.raises(vf.PrivacyError, match="another set of records"):
             make("columns").fit(change(rows_of("columns")), progress=False, checkpoint=path)
@@ -326,31 +371,45 @@ def test_a_run_begun_and_killed_before_its_start_goes_on_with_its_own_noise(tmp_
         raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(density, "begin", crash)
+        patch.setattr(Run, "pay", crash)
         with pytest.raises(Crash):
             make("columns", seed=None).fit(rows_of("columns"), progress=False, checkpoint=path)
     saved = Checkpoint(path).read()
     assert saved is not None
-    secrets = []
-    begin = density.begin
+    secrets, pay = set(), Run.pay
 
-    def spy(*args, secret, **rest):
-        secrets.append(secret.reveal())
-        return begin(*args, secret=secret, **rest)
+    def spy(self, *args):
+        secrets.add(self.secret.reveal())
+        return pay(self, *args)
 
-    monkeypatch.setattr(density, "begin", spy)
+    monkeypatch.setattr(Run, "pay", spy)
     make("columns", seed=None).fit(rows_of("columns"), progress=False, checkpoint=path)
-    assert secrets == [saved.secret.reveal()]
+    assert secrets == {saved.secret.reveal()}
 
 
-@pytest.mark.parametrize("name", ["grid", "grid and flow", "columns alone", "nothing"])
-def test_where_nothing_could_be_replayed_a_checkpoint_is_refused_before_it_is_written(
-    name, tmp_path
+@every
+def test_a_fit_killed_after_its_last_release_asks_and_draws_nothing_again(
+    name, tmp_path, monkeypatch
 ):
-    path = tmp_path / "run.checkpoint"
-    with pytest.raises(ValueError, match="keeps no checkpoint"):
-        make(name).fit(rows_of(name), progress=False, checkpoint=path)
+    """Grids and counts are drawn by the operating system: what was written down is all there is."""
+    path, whole, assemble = tmp_path / "run.checkpoint", [], vf.DensityFlow.assemble
+
+    def crash(self, fit):
+        whole.append(assemble(self, fit))
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(vf.DensityFlow, "assemble", crash)
+        with pytest.raises(Crash):
+            make(name, seed=None).fit(rows_of(name), progress=False, checkpoint=path)
+    for release in make(name).plan(FITS[name][1]).releases:
+        monkeypatch.setattr(type(release), "run", lambda *_, **__: pytest.fail("asked again"))
+    again = make(name, seed=None).fit(rows_of(name), progress=False, checkpoint=path)
     assert not path.exists()
+    assert again.facts == whole[0].facts
+    assert again.plan == whole[0].plan
+    for one, two in zip(arrays(again), arrays(whole[0]), strict=True):
+        np.testing.assert_array_equal(one, two, strict=True)
 
 
 def test_a_model_made_of_nothing_is_a_file_without_arrays():
@@ -358,7 +417,7 @@ def test_a_model_made_of_nothing_is_a_file_without_arrays():
     assert whole.arrays == {}
     again = registry.from_artifact(whole)
     # a standard normal over coordinates that go to sqrt(3), with the floor under it
-    floor = whole.manifest["assembly"]["floor"]
+    floor = whole.schema["assembly"]["floor"]
     density = (1 - floor) * (2 * math.pi) ** -1.5 + floor * (2 * 3**0.5) ** -3
     found = again.log_prob(np.zeros((1, 3)))[0]
     assert found == pytest.approx(math.log(density) + 1.5 * math.log(3), rel=1e-5)

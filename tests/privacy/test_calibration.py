@@ -1,4 +1,9 @@
+import math
+from dataclasses import dataclass, field
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from veilflow._core.errors import BudgetError
 from veilflow.privacy import calibration
@@ -112,3 +117,76 @@ def test_the_same_question_is_answered_from_memory():
     hits = calibration._noise_multiplier.cache_info().hits
     assert calibration.noise_multiplier(Budget(1.0, 1e-5), **asked) == first
     assert calibration._noise_multiplier.cache_info().hits == hits + 1
+
+
+@dataclass
+class Curve:
+    """An epsilon that rises with a value as a power of it, with jumps; counts what it is asked."""
+
+    power: float
+    scale: float
+    jumps_at: float = math.inf
+    jumps_to: float = math.inf
+    zero_below: float = 0.0
+    asked: set = field(default_factory=set)
+
+    def __call__(self, value):
+        self.asked.add(value)
+        if value < self.zero_below:
+            return 0.0
+        return self.jumps_to if value >= self.jumps_at else self.scale * value**self.power
+
+
+powers = st.floats(0.05, 8)
+scales = st.floats(-6, 6).map(lambda log: 10**log)
+places = st.floats(-5.9, 5.9).map(lambda log: 10**log)
+LOW, HIGH = 1e-6, 1e6
+
+
+def search(curve, start, **settings):
+    return calibration._search(curve, 1.0, LOW, HIGH, start=start, **{"integer": False, **settings})
+
+
+@given(powers, scales, places)
+def test_a_smooth_curve_is_followed_to_its_target(power, scale, start):
+    curve = Curve(power, scale)
+    found = search(curve, start)
+    if curve(LOW) > 1:
+        assert found == LOW
+    elif curve(HIGH) <= 1:
+        assert found == HIGH or curve(found) >= 1 - 5e-4
+    else:
+        assert 1 - 5e-4 <= curve(found) <= 1
+    assert len(curve.asked) <= 60
+
+
+@given(powers, scales, places, places, st.sampled_from([math.inf, 1.001, 50.0]))
+def test_a_jump_over_the_target_is_stopped_just_below(power, scale, start, jump, height):
+    curve = Curve(power, scale, jumps_at=jump, jumps_to=max(height, scale * jump**power))
+    found = search(curve, start)
+    assert found == LOW or curve(found) <= 1
+    if curve(LOW) <= 1 and scale * jump**power < 1 - 5e-4:
+        assert found >= jump * (1 - 1e-9) or curve(found) >= 1 - 5e-4
+    assert len(curve.asked) <= 100
+
+
+@given(powers, places, places)
+def test_no_cost_at_all_is_no_obstacle(power, zero_below, start):
+    curve = Curve(power, zero_below**-power / 2, zero_below=zero_below)
+    found = search(curve, start)
+    assert curve(found) <= 1
+    assert curve(found) >= 1 - 5e-4 or found == HIGH
+
+
+@given(powers, st.integers(1, 10**6), places)
+def test_whole_numbers_are_found_to_the_last_one_or_to_the_tolerance(power, last, start):
+    curve = Curve(power, (last + 0.5) ** -power)
+    found = calibration._search(curve, 1.0, 1.0, 1e8, start=max(start, 1.0), integer=True)
+    assert found == int(found)
+    assert found == last or 1 - 5e-4 <= curve(found) <= 1
+    assert len(curve.asked) <= 60
+
+
+def test_a_cost_that_never_changes_gives_the_dear_end():
+    assert search(lambda _: 0.3, 1.0) == HIGH
+    assert search(lambda _: 0.0, 1.0) == HIGH

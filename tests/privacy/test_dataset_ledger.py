@@ -6,17 +6,19 @@ import subprocess
 import sys
 
 import pytest
+from tests import journals
 
 from veilflow._core.errors import ArtifactError, PrivacyError
+from veilflow.privacy.assumptions import Seeded
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.dataset_ledger import ADAPTIVE, DatasetLedger, TornError
+from veilflow.privacy.dataset_ledger import ADAPTIVE, DatasetLedger
 from veilflow.privacy.events import ApproximateDP, Gaussian, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.policy import Policy, PolicyError
-from veilflow.privacy.unit import Adjacency
+from veilflow.privacy.unit import Adjacency, Unit
 
 DELTA = 1e-6
-ONE = Ledger().spend(Gaussian(10.0), purpose="a model").assuming("a sentence")
+ONE = Ledger().spend(Gaussian(10.0), purpose="a model").assuming(Seeded())
 STEPS = Ledger().spend(Repeated(50, PoissonSampled(0.1, Gaussian(2.0))), purpose="training")
 
 
@@ -38,9 +40,18 @@ def test_fits_are_composed_and_not_added(journal):
     together = together.spend(STEPS.entries[0].event, purpose="y")
     assert total.epsilon == together.epsilon(delta=DELTA)
     assert total.epsilon < ONE.epsilon(delta=DELTA) + STEPS.epsilon(delta=DELTA)
-    assert total.assumptions == ("a sentence", ADAPTIVE)
+    assert total.assumptions == (Seeded(), ADAPTIVE)
     assert journal.total(dataset="b", delta=DELTA).epsilon == ONE.epsilon(delta=DELTA)
     assert journal.total(dataset="c", delta=DELTA).epsilon == 0
+
+
+def test_a_row_an_image_and_a_record_are_one_record_each_and_add_up(journal):
+    for unit in (Unit.ROW, Unit.IMAGE, Unit.RECORD):
+        reserve(journal, Ledger(unit=unit, entries=ONE.entries))
+    assert journal.total(dataset="a", delta=DELTA).unit is Unit.RECORD
+    reserve(journal, Ledger(unit=Unit.USER, entries=ONE.entries))
+    with pytest.raises(PrivacyError, match="different adjacencies or units"):
+        journal.total(dataset="a", delta=DELTA)
 
 
 def test_a_fit_that_never_ended_counts_as_spent(journal):
@@ -55,7 +66,7 @@ def test_what_was_spent_takes_the_place_of_what_was_reserved(journal):
     journal.spent(name, ONE)
     assert [(one.id, one.state) for one in journal.entries()] == [(name, "spent")]
     assert journal.total(dataset="a", delta=DELTA).epsilon == ONE.epsilon(delta=DELTA)
-    assert len(journal.path.read_bytes().splitlines()) == 2  # nothing is removed
+    assert len(journals.bodies(journal.path.read_bytes())) == 1 + 2  # nothing is removed
 
 
 def test_a_reservation_beyond_the_policy_is_refused_and_not_written(journal):
@@ -113,98 +124,74 @@ def test_a_data_set_needs_a_name_that_can_be_printed(journal, name):
         reserve(journal, dataset=name)
 
 
-@pytest.mark.parametrize("cut", [1, 2, 40, -3])
-def test_a_torn_line_stops_everything_until_a_person_settles_it(journal, cut):
+def test_a_fit_that_the_file_does_not_know_of_is_settled_by_a_person(journal):
     reserve(journal)
-    whole = journal.path.stat().st_size
+    older = journal.path.read_bytes()
     reserve(journal, STEPS)
-    keep = whole + cut if cut > 0 else journal.path.stat().st_size + cut
-    os.truncate(journal.path, keep)
-    for attempt in (journal.entries, lambda: reserve(journal)):
-        with pytest.raises(TornError, match=r"counts as spent.*--settle"):
-            attempt()
+    journal.path.write_bytes(older)  # all that is left
     journal.settle(Budget(0.5, 1e-8), dataset="a")
     assert [one.state for one in journal.entries()] == ["reserved", "settled"]
     expected = Ledger(entries=ONE.entries).spend(ApproximateDP(0.5, 1e-8), purpose="x")
     assert journal.total(dataset="a", delta=DELTA).epsilon == expected.epsilon(delta=DELTA)
-    name = reserve(journal)
-    assert journal.entries()[-1].id == name
-    with pytest.raises(ValueError, match="nothing to settle"):
-        journal.settle(Budget(0.5, 1e-8), dataset="a")
-
-
-def test_a_line_that_is_no_json_any_more_counts_as_torn(journal):
-    reserve(journal)
-    reserve(journal, STEPS)
-    data = journal.path.read_bytes()
-    journal.path.write_bytes(data[:-2] + b"\n")
-    with pytest.raises(TornError):
-        journal.entries()
     journal.settle(Budget(0.5, 0.0), dataset="a")
-    assert [one.state for one in journal.entries()] == ["reserved", "settled"]
-
-
-def test_settling_may_itself_be_cut_off_and_is_done_again(journal):
-    reserve(journal)
-    whole = journal.path.read_bytes()
-    journal.path.write_bytes(whole + b'{"format"')
-    journal.settle(Budget(0.5, 1e-8), dataset="a")
-    journal.path.write_bytes(journal.path.read_bytes()[:-9])
-    with pytest.raises(TornError):
-        journal.entries()
-    journal.settle(Budget(0.5, 1e-8), dataset="a")
-    assert [one.state for one in journal.entries()] == ["reserved", "settled"]
-    assert journal.path.read_bytes().startswith(whole)
-    reserve(journal)
     assert len(journal.entries()) == 3
+    with pytest.raises(PrivacyError, match="no reservation"):
+        DatasetLedger(journal.path).spent("settled", ONE)
 
 
-@pytest.mark.parametrize("how", ["change", "change the last", "remove", "remove one", "swap"])
-def test_a_line_that_is_changed_moved_or_taken_out_is_noticed(journal, how):
+@pytest.mark.parametrize("size", [1, 100, 4096, -1, -4096])
+def test_a_file_that_is_cut_short_stops_everything(journal, size):
     for _ in range(4):
-        reserve(journal)
-    lines = journal.path.read_bytes().splitlines(keepends=True)
-    if how.startswith("change"):
-        place = 1 if how == "change" else -1
-        document = json.loads(lines[place])
-        document["dataset"] = "b"
-        lines[place] = json.dumps(document, sort_keys=True).encode() + b"\n"
-    elif how.startswith("remove"):
-        del lines[1 if how == "remove" else -2]  # what is left must not pass for a torn end
-    else:
-        lines[1], lines[2] = lines[2], lines[1]
-    journal.path.write_bytes(b"".join(lines))
-    with pytest.raises(ArtifactError, match="nothing may be spent"):
-        journal.entries()
+        reserve(journal, STEPS)
+    keep = size % journal.path.stat().st_size
+    os.truncate(journal.path, keep)
+    for attempt in (
+        journal.entries,
+        lambda: reserve(journal),
+        lambda: journal.settle(Budget(0.5, 1e-8), dataset="a"),
+    ):
+        with pytest.raises(ArtifactError, match="Nothing was changed"):
+            attempt()
+    assert journal.path.stat().st_size == keep
 
 
-def test_a_full_disk_leaves_no_half_of_a_line(journal, monkeypatch):
+def test_a_ledger_of_an_earlier_version_is_refused_and_says_what_to_do(journal):
+    lines = (
+        b'{"check": "0", "dataset": "a", "format": 1, "id": "0", "ledger": {}, "state": "spent"}\n'
+    )
+    journal.path.write_bytes(lines)
+    for attempt in (journal.entries, lambda: reserve(journal)):
+        with pytest.raises(ArtifactError, match="begin a new file and enter there what was spent"):
+            attempt()
+    assert journal.path.read_bytes() == lines
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": "free"},
+        {"id": 1},
+        {"dataset": None},
+        {"ledger": {}},
+        {"ledger": {"adjacency": "none"}},
+        {"ledger": []},
+    ],
+    ids=str,
+)
+def test_an_entry_that_is_no_spend_stops_everything(journal, change):
     reserve(journal)
-    before = journal.path.read_bytes()
-    real = os.write
-    monkeypatch.setattr(os, "write", lambda handle, data: real(handle, data[:20]))
-
-    def full(handle):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        reserve(journal)
-    monkeypatch.undo()
-    assert journal.path.read_bytes() == before
+    title, body = journals.bodies(journal.path.read_bytes())
+    changed = json.dumps(json.loads(body) | change).encode()
+    journal.path.write_bytes(journals.forged([title, body, changed]))
+    for attempt in (journal.entries, lambda: reserve(journal)):
+        with pytest.raises(ArtifactError, match=r"entry 2 .* nothing may be spent"):
+            attempt()
 
 
-def test_every_line_is_on_the_disk_before_the_fit_may_begin(journal, monkeypatch):
-    flushed = []
-    real = os.fsync
-
-    def spy(handle):
-        flushed.append(os.path.realpath(f"/proc/self/fd/{handle}"))
-        real(handle)
-
-    monkeypatch.setattr(os, "fsync", spy)
+def test_nobody_else_can_read_the_file(journal):
     reserve(journal)
-    assert flushed == [str(journal.path), str(journal.path.parent)]
+    assert journal.path.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in journal.path.parent.iterdir()] == [journal.path.name]
 
 
 RACE = """
@@ -263,7 +250,7 @@ for _ in range(40):
             os.write(into, name.encode())  # the fit begins
             journal.spent(name, one)
     os.close(into)
-    time.sleep(random.uniform(0.0, 0.02))
+    time.sleep(random.uniform(0.0, 0.1))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     said = b""

@@ -1,3 +1,4 @@
+import collections
 import json
 import math
 
@@ -107,3 +108,68 @@ def test_numpy_settings_are_written_as_plain_numbers():
 def test_no_event_is_made_without_protection_by_accident(make, bad):
     with pytest.raises(ValueError, match="must be"):
         make(bad)
+
+
+def expanded(event):
+    """Every single release of a small event, by brute force; what shares a batch is one release."""
+    if isinstance(event, ev.Repeated):
+        return [one for _ in range(event.times) for one in expanded(event.event)]
+    if isinstance(event, ev.Together):
+        return [one for part in event.events for one in expanded(part)]
+    return [event]
+
+
+ATOMS = [ev.Gaussian(1.0), ev.Gaussian(2.0), ev.Laplace(1.0), ev.PureDP(0.5), ev.NonPrivate()]
+small_events = st.recursive(
+    st.sampled_from([*ATOMS, *(ev.PoissonSampled(0.5, one) for one in ATOMS[:-1])]),
+    lambda inner: (
+        st.builds(ev.Repeated, st.integers(1, 3), inner)
+        | st.builds(ev.Together, st.lists(inner, min_size=1, max_size=3).map(tuple))
+    ),
+    max_leaves=6,
+)
+
+
+@given(small_events)
+def test_flat_counts_every_release_once(event):
+    assert ev.flat(event) == collections.Counter(expanded(event))
+    assert list(ev.flat(event)) == list(dict.fromkeys(expanded(event)))
+    assert ev.flat([event, event]) == collections.Counter(2 * expanded(event))
+
+
+def test_nothing_is_flat():
+    assert ev.flat(None) == ev.flat(()) == {}
+    with pytest.raises(TypeError, match="must be Event, got str"):
+        ev.flat(["gaussian"])
+
+
+NOISE = ev.Gaussian(1.0)
+SHARED = ev.Together((NOISE, NOISE))
+SAMPLED = {
+    "once": (ev.PoissonSampled(0.5, NOISE), ev.PoissonSampled(0.5, NOISE)),
+    "always": (ev.PoissonSampled(1.0, NOISE), NOISE),
+    "twice": (
+        ev.PoissonSampled(0.5, ev.PoissonSampled(0.5, NOISE)),
+        ev.PoissonSampled(0.25, NOISE),
+    ),
+    "one batch, two releases": (ev.PoissonSampled(0.5, SHARED), ev.PoissonSampled(0.5, SHARED)),
+    "one batch of all, two releases": (ev.PoissonSampled(1, SHARED), ev.PoissonSampled(1, SHARED)),
+    "without privacy": (ev.PoissonSampled(0.5, ev.NonPrivate()), ev.NonPrivate()),
+    "without privacy, among others": (
+        ev.PoissonSampled(0.5, ev.Together((NOISE, ev.Repeated(2, ev.NonPrivate())))),
+        ev.NonPrivate(),
+    ),
+}
+
+
+@pytest.mark.parametrize(("event", "release"), SAMPLED.values(), ids=SAMPLED.keys())
+def test_sampling_is_resolved_where_that_changes_nothing(event, release):
+    assert ev.flat(ev.Repeated(3, event)) == {release: 3}
+
+
+def test_rates_that_vanish_stay_rates():
+    event = NOISE
+    for _ in range(5):
+        event = ev.PoissonSampled(1e-300, event)
+    (release,) = ev.flat(event)
+    assert 0 < release.sampling_rate <= 1e-300

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 
+from veilflow.privacy.assumptions import Conditional, Declared, Unproved
 from veilflow.privacy.events import Gaussian
 from veilflow.privacy.guarantees import ClippedSum, Guarantee, Released, Sensitive
 from veilflow.privacy.unit import Adjacency, Unit
@@ -42,12 +43,28 @@ def test_a_guarantee_survives_json_with_its_assumptions(epsilon):
         adjacency=Adjacency.REPLACE_ONE,
         unit=Unit.USER,
         accountant="RDP",
-        assumptions=("the flow is exact",),
+        assumptions=(Unproved("the flow is exact"), Declared(("bounds", "classes"))),
     )
     text = json.dumps(guarantee.to_json(), allow_nan=False)
     assert Guarantee.from_json(json.loads(text)) == guarantee
     assert "the flow is exact" in str(guarantee)
     assert "user" in repr(guarantee)
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_a_guarantee_names_its_unit_and_reads_it_back(unit):
+    guarantee = Guarantee(epsilon=1.0, delta=1e-6, unit=unit)
+    assert f"add-remove one {unit.value}, by" in str(guarantee)
+    assert Guarantee.from_json(guarantee.to_json()) == guarantee
+
+
+def test_an_infinite_epsilon_is_called_no_privacy():
+    guarantee = Guarantee(epsilon=math.inf, delta=1e-5, assumptions=(Conditional("a sentence"),))
+    assert not guarantee.private
+    for text in (str(guarantee), repr(guarantee), f"{guarantee}"):
+        assert text.startswith("no privacy: epsilon is infinite")
+        assert "differential" not in text
+        assert text.endswith("assuming: a sentence")
 
 
 @pytest.mark.parametrize(

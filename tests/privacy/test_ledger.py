@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from veilflow._core.errors import ArtifactError, PrivacyError
 from veilflow.privacy import events as ev
-from veilflow.privacy.ledger import Entry, Ledger
+from veilflow.privacy.assumptions import Approximate, Conditional
+from veilflow.privacy.ledger import FORMAT, Entry, Ledger
 from veilflow.privacy.unit import Adjacency, Unit
 
 TRAINING = ev.Repeated(300, ev.PoissonSampled(0.1, ev.Gaussian(4.5)))
@@ -16,7 +17,7 @@ LEDGER = (
     Ledger()
     .spend(ev.ZeroConcentrated(0.005), purpose="count")
     .spend(TRAINING, purpose="training")
-    .assuming("nobody has two rows")
+    .assuming(Conditional("nobody has two rows"))
 )
 
 
@@ -51,9 +52,9 @@ def test_the_order_of_entries_does_not_matter():
 
 
 def test_an_assumption_is_kept_once_and_reaches_the_guarantee():
-    ledger = LEDGER.assuming("nobody has two rows")
+    ledger = LEDGER.assuming(Conditional("nobody has two rows"))
     assert ledger == LEDGER
-    assert ledger.guarantee(delta=1e-5).assumptions == ("nobody has two rows",)
+    assert ledger.guarantee(delta=1e-5).assumptions == (Conditional("nobody has two rows"),)
 
 
 def test_the_guarantee_says_what_it_is_for_and_by_whose_sums():
@@ -68,7 +69,7 @@ def test_the_guarantee_says_what_it_is_for_and_by_whose_sums():
 
 def test_a_gdp_guarantee_calls_itself_an_approximation():
     guarantee = Ledger().spend(TRAINING, purpose="t").guarantee(delta=1e-5, accountant="gdp")
-    assert "GDP-CLT is an approximation, not a bound" in guarantee.assumptions
+    assert Approximate("GDP-CLT") in guarantee.assumptions
     assert "not a bound" in str(guarantee)
 
 
@@ -92,6 +93,13 @@ def test_a_ledger_survives_json_text_and_costs_the_same():
     assert again.epsilon(delta=1e-6) == LEDGER.epsilon(delta=1e-6)
 
 
+def test_a_ledger_from_before_images_were_named_is_read_as_it_was_written():
+    ledger = Ledger(unit=Unit.IMAGE).spend(ev.Gaussian(1.0), purpose="training")
+    old = {**ledger.to_json(), "unit": "row"}
+    assert Ledger.from_json(old).unit is Unit.ROW
+    assert Ledger.from_json(ledger.to_json()) == ledger
+
+
 def test_a_ledger_that_no_accountant_can_add_up_can_still_be_read():
     ledger = Ledger(adjacency=Adjacency.REPLACE_ONE).spend(TRAINING, purpose="t")
     assert Ledger.from_json(ledger.to_json()) == ledger
@@ -103,13 +111,27 @@ def _changed(**changes):
     return {**LEDGER.to_json(), **changes}
 
 
+def test_an_older_ledger_is_refused_in_one_sentence():
+    old = _changed(format=1, assumptions=["nobody has two rows"])
+    with pytest.raises(ArtifactError, match="another format than 2") as refused:
+        Ledger.from_json(old)
+    assert str(refused.value).count(".") == 1
+
+
+def test_a_sentence_is_no_assumption():
+    with pytest.raises(TypeError, match="must be Assumption, got str"):
+        LEDGER.assuming("nobody has two rows")
+    with pytest.raises(TypeError, match="must be Assumption, got str"):
+        Ledger(assumptions=("nobody has two rows",))
+
+
 @pytest.mark.parametrize(
     "data",
     [
         None,
         [],
         {},
-        _changed(format=2),
+        _changed(format=FORMAT + 1),
         _changed(format=True),
         _changed(extra=1),
         _changed(adjacency="both"),
@@ -129,6 +151,8 @@ def _changed(**changes):
         ),
         _changed(assumptions="none"),
         _changed(assumptions=[1]),
+        _changed(assumptions=["nobody has two rows"]),
+        _changed(assumptions=[{"kind": "trust-me"}]),
     ],
 )
 def test_a_malformed_ledger_is_an_artifact_error(data):

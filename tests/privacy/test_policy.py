@@ -1,23 +1,41 @@
 """What a policy forbids, and that it does so before anything is read."""
 
 import math
+from dataclasses import dataclass
 
 import pytest
 
-from veilflow.models import assumptions
 from veilflow.privacy import policy as policies
+from veilflow.privacy.assumptions import (
+    Assumption,
+    Conditional,
+    FloatSums,
+    Generator,
+    Seeded,
+    Unproved,
+    conditions,
+    declared,
+)
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.events import Gaussian, PureDP
 from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.ledger import Ledger
-from veilflow.privacy.policy import Policy, PolicyError, conditions
+from veilflow.privacy.policy import Policy, PolicyError
 
 USUAL = (
-    assumptions.FLOAT_ASSUMPTION,
-    assumptions.SUM_ASSUMPTION,
-    assumptions.GENERATOR_ASSUMPTION,
-    "bounds were declared, not read from the records",
+    FloatSums(),
+    Generator(),
+    declared("bounds"),
 )
+
+
+@dataclass(frozen=True)
+class SomethingNew(Assumption):
+    """A kind that says nothing about being a condition."""
+
+    @property
+    def sentence(self):
+        return "something new"
 
 
 @pytest.fixture
@@ -60,7 +78,7 @@ def test_a_policy_is_read_from_a_file(written):
         ("conditional = 'no'", "true or false"),
         ("datasets = 3", "table of names"),
         ("[datasets]\nhint = -1", "hint must be a number above 0"),
-        ("= 3", "not a TOML file"),
+        ("= 3", "not valid TOML"),
         ("#" * 100_000, "not a policy"),
     ],
 )
@@ -85,6 +103,15 @@ def test_the_policy_in_force_is_the_given_one_then_the_variable_then_the_folder(
     monkeypatch.setenv(policies.VARIABLE, "not there.toml")
     with pytest.raises(FileNotFoundError):
         Policy.find()
+
+
+@pytest.mark.parametrize("bits", ["32", "64"])
+def test_noise_in_floating_point_is_a_condition(bits):
+    """It excludes neighbors outright, so a model that has it does not pass for a plain one."""
+    condition = Conditional(f"noise and sums in float{bits} count as exact")
+    assert conditions((*USUAL, condition)) == (condition,)
+    with pytest.raises(PolicyError, match="forbids conditional guarantees"):
+        Policy(conditional=False).check_assumptions((condition,))
 
 
 @pytest.mark.parametrize(
@@ -124,16 +151,16 @@ def test_conditional_guarantees_are_refused_and_what_is_unknown_counts_as_one():
     with pytest.raises(PolicyError, match="forbids conditional"):
         strict.check(Budget(1.0, 0.0), conditional=True)
     spent = Ledger().spend(PureDP(1.0), purpose="x")
-    for sentence in USUAL:
-        spent = spent.assuming(sentence)
+    spent = spent.assuming(*USUAL)
     assert conditions(spent.assumptions) == ()
-    for sentence in (
-        "CONDITIONAL: all was declared, not read from the records",
-        assumptions.SEED_ASSUMPTION,
-        "something new",
+    for condition in (
+        Conditional("all was declared, not read from the records"),
+        Unproved("all was declared"),
+        Seeded(),
+        SomethingNew(),
     ):
-        doubtful = spent.assuming(sentence)
-        assert conditions(doubtful.assumptions) == (sentence,)
+        doubtful = spent.assuming(condition)
+        assert conditions(doubtful.assumptions) == (condition,)
         with pytest.raises(PolicyError, match="forbids conditional"):
             strict.check_guarantee(doubtful.guarantee(delta=0.0))
         Policy().check_guarantee(doubtful.guarantee(delta=0.0))

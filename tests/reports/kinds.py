@@ -18,15 +18,15 @@ ROWS = np.random.default_rng(0).normal(size=(400, 2))
 BUDGET = vf.Budget(1.0, 1e-5)
 
 
-def density(rows: np.ndarray = ROWS, **settings) -> vf.FittedDensityFlow:
+def density(rows: Any = ROWS, **settings) -> vf.FittedDensityFlow:
     usual = {"num_records": 400, "seed": 1, "start": "grid"}
     made = vf.DensityFlow(budget=BUDGET, bounds=(-4, 4), **{**usual, **settings})
     return made.fit(rows, progress=False)
 
 
 def mixture(rows: Any = ROWS, **settings) -> vf.FittedMixtureDensity:
-    usual = {"num_records": 400, "seed": 1, "num_components": 2, "iterations": 3}
-    made = vf.MixtureDensity(budget=BUDGET, bounds=(-4, 4), **{**usual, **settings})
+    usual = {"bounds": (-4, 4), "num_records": 400, "seed": 1, "num_components": 2, "steps": 3}
+    made = vf.MixtureDensity(budget=BUDGET, **{**usual, **settings})
     return made.fit(rows, progress=False)
 
 
@@ -55,7 +55,6 @@ def posterior(records: Any = None, **settings) -> vf.FittedPosterior:
 MAKERS = {
     "density": density,
     "mixture": mixture,
-    "hardened mixture": lambda: mixture(hardened=True),
     "table": tables.fitted,
     "images": images.drawn,
     "classifier": classifier,

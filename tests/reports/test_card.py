@@ -10,6 +10,7 @@ from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from tests.reports import kinds
 from veilflow._core.errors import PrivacyError
 from veilflow.models.artifact import Artifact
 from veilflow.privacy import events as ev
+from veilflow.privacy.assumptions import Conditional
 from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.ledger import Ledger
 from veilflow.reports import release_card, render, write_card, write_curator
@@ -142,7 +144,7 @@ def test_every_kind_of_model_has_a_card(kind, tmp_path):
     assert sum(step["share"] for step in found["steps"]) == pytest.approx(1)
     page = unescape(paths["card.html"].read_text())
     text = paths["card.md"].read_text()
-    for sentence in model.guarantee.assumptions:
+    for sentence in map(str, model.guarantee.assumptions):
         assert sentence in page
         assert render.markdown(sentence) in text
     assert "does not know" not in page
@@ -169,15 +171,15 @@ def test_a_claim_below_its_ledger_gets_no_card():
 def test_without_privacy_the_card_says_so_and_never_that_it_is_safe():
     card = release_card(of(ledger(ev.NonPrivate())))
     for name, text in documents(card).items():
-        assert "Nothing is promised" in text
+        assert "There is no privacy" in text
+        assert "no privacy: ε = ∞" in text or name == "json"
         assert "afe to publish" not in text
         assert name == "json" or "do not publish" in text
 
 
-def test_an_imputer_of_public_rows_has_nothing_to_write_a_card_about():
-    public = vf.ChainedImputer(bounds=(-4, 4), public=True).fit(kinds.ROWS)
-    with pytest.raises(PrivacyError, match="no guarantee"):
-        release_card(public)
+def test_what_is_not_fitted_has_nothing_to_write_a_card_about():
+    with pytest.raises(TypeError, match="a fitted model or its file, not about ChainedImputer"):
+        release_card(vf.ChainedImputer(bounds=(-4, 4), budget=kinds.BUDGET))
 
 
 # what it means for one person
@@ -247,11 +249,20 @@ def hostile_card(name: str):
     schema = vf.Schema({"x": vf.Categorical("a", "b")}).to_json()
     schema["columns"][0]["name"] = name.strip()
     schema["columns"][0]["values"] = [name, "b"]
-    spent = Ledger().spend(ev.Gaussian(3.0), purpose=name).assuming(name)
+    spent = Ledger().spend(ev.Gaussian(3.0), purpose=name).assuming(Conditional(name))
     made = of(
-        spent, schema={"columns": [name], "domain": {"kind": "box", "low": [0.0], "high": [1.0]}}
+        spent, schema={"columns": [name], "domain": {"kind": "Box", "low": [0.0], "high": [1.0]}}
     )
     return release_card(dataclasses.replace(made, model=name))
+
+
+def test_bounds_and_norms_are_among_what_was_declared_and_sizes_of_a_flow_are_not():
+    named = pd.DataFrame(kinds.ROWS, columns=["east", "north"])
+    for fit in (kinds.density, kinds.mixture):
+        assert release_card(fit()).facts == (("bounds", "-4 to 4"),)
+        assert release_card(fit(named)).facts == (("east", "-4 to 4"), ("north", "-4 to 4"))
+    ball = kinds.mixture(bounds=None, row_norm=5.0)
+    assert release_card(ball).facts == (("largest norm of a row", "5"),)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -344,7 +355,7 @@ def test_of_the_files_of_neighbors_only_the_released_arrays_differ(name):
     first, second = (fit(some).to_artifact() for some in (rows, without_row(rows)))
     for made in (first, second):
         # computed from the released grid, as the arrays are, though it stands among the settings
-        made.manifest.get("assembly", {}).pop("blend", None)
+        made.schema.get("assembly", {}).pop("blend", None)
     for part in ("model", "manifest", "ledger", "guarantee", "schema"):
         assert getattr(first, part) == getattr(second, part)
     shapes = [{k: (v.shape, v.dtype) for k, v in x.arrays.items()} for x in (first, second)]

@@ -142,7 +142,7 @@ def test_classifiers_are_compared_with_their_labels():
 
 def test_what_is_no_model_has_no_rows_to_compare():
     with pytest.raises(TypeError, match="a ChainedImputer has no rows of its own"):
-        curator_report(vf.ChainedImputer(bounds=(-4, 4), public=True), kinds.ROWS)
+        curator_report(vf.ChainedImputer(bounds=(-4, 4), budget=kinds.BUDGET), kinds.ROWS)
 
 
 def test_what_is_no_audit_is_refused():

@@ -87,15 +87,13 @@ KINDS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     **{f"images, {kind}": (image_flow(kind), PICTURES) for kind in images.KINDS},
     "images, count paid for": (image_flow("by class", num_records=None), PICTURES),
     "posterior": (posterior, RECORDS),
-    "posterior, hardened": (lambda x, y: posterior(x, y, hardened=True), RECORDS),
     "detector by samples": (lambda rows: by_samples(rows), ROWS),
     "detector by a private quantile": (lambda rows: by_private_rows(rows), ROWS),
     "detector of images": (of_images, PICTURES),
 }
 PAID = {
-    "posterior": ("rounds",),
-    "posterior, hardened": ("rounds",),
-    "images, count paid for": ("plan.expected_batch_size", "facts.num_records"),
+    "posterior": ("facts",),
+    "images, count paid for": ("facts.num_records",),
     "detector by samples": ("threshold",),
     "detector by a private quantile": ("threshold",),
     "detector of images": ("threshold",),
@@ -167,7 +165,7 @@ def test_cards_of_ensembles_are_equal_whatever_they_have_answered(method, tmp_pa
         found.append(ensemble.to_artifact())
     first, second, third = (documents(release_card(one)) for one in found)
     assert first == second == third
-    assert "Nothing is promised" in first["json"]
+    assert "There is no privacy" in first["json"]
     check_files(found, ("journal",))
 
 

@@ -1,53 +1,19 @@
-"""Tiny tables in the place of the four, a model that draws training rows, and quick measures."""
+"""A model that draws rows of the tiny tables of the probes, and quick measures."""
 
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from reproductions.dp_hflow import data, estimators, measuring, runs
+from reproductions.dp_hflow.probes import ROWS, load
 
-import veilflow as vf
 from veilflow.privacy.events import Gaussian, NonPrivate, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
 
-ROWS = 240
 STEP = PoissonSampled(0.01, Gaussian(4.0))
-_LISTED = {
-    "adult": ("education", "marital_status", "occupation"),
-    "covertype": (),
-    "census": ("race",),
-    "intrusion": ("service",),
-}
-_NUMBERS = {
-    "adult": ("capital_gain", "capital_loss"),
-    "covertype": ("Elevation", "Aspect", "Horizontal_Distance_To_Roadways"),
-    "census": ("age", "weeks"),
-    "intrusion": ("duration", "count"),
-}
-LABELS = {
-    "adult": "income",
-    "covertype": "Cover_Type",
-    "census": "income_50k",
-    "intrusion": "label",
-}
-
-
-def load(name: str) -> data.Data:
-    """A small table with the columns that figures and tables name."""
-    rng = np.random.default_rng(sum(map(ord, name)))
-    frame: dict[str, Any] = {x: rng.integers(0, 9, 2 * ROWS) for x in _NUMBERS[name]}
-    frame |= {x: rng.choice(["a", "b", "c"], 2 * ROWS) for x in _LISTED[name]}
-    label = LABELS[name]
-    frame[label] = np.where(frame[_NUMBERS[name][0]] > 4, "x", "y")
-    columns: dict[str, Any] = {x: vf.Numeric(0, 8, integer=True) for x in _NUMBERS[name]}
-    columns |= {x: vf.Categorical("a", "b", "c", nullable=True) for x in _LISTED[name]}
-    columns[label] = vf.Categorical("y", "x")
-    whole = pd.DataFrame(frame)[list(columns)]
-    halves = whole.iloc[:ROWS], whole.iloc[ROWS:].reset_index(drop=True)
-    return data.Data(*halves, vf.Schema(columns, label=label))
 
 
 @dataclass(frozen=True)
@@ -66,10 +32,9 @@ class Fitted:
     rows: Any
     ledger: Ledger
     delta: float
-    settings: Any = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", {"recipe": {"steps": 20}})
+    def to_artifact(self) -> SimpleNamespace:
+        return SimpleNamespace(manifest={"plan": {"steps": 20}})
 
     @property
     def guarantee(self):

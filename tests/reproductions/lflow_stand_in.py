@@ -1,34 +1,24 @@
-"""Tiny image sets in the place of the three, a model that draws noise, and quick measures."""
+"""A model that draws noise in the place of the tiny images of the probes, and quick measures."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from reproductions.dp_lflow import data, estimators, fid, measuring, runs
+from reproductions.dp_lflow import data, estimators, fid, measuring, probes, runs
+from reproductions.dp_lflow.probes import SAMPLED, TRAINED, load
 
 from veilflow.images import Images, ImageSpec
+from veilflow.models.image.architecture import ImageArchitecture
 from veilflow.privacy.events import Gaussian, NonPrivate, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
 
-TRAINED, TESTED, SAMPLED, KEPT = 60, 40, 120, 100
+KEPT = 100
 STEP = PoissonSampled(0.01, Gaussian(4.0))
-RECIPE = {"architecture": {"size": [28, 28]}, "steps": 20}
-
-
-def load(name: str) -> data.Data:
-    """A few images of noise, brighter by class."""
-    rng = np.random.default_rng(sum(map(ord, name)))
-    spec = data.FACTS[name].spec
-
-    def images(number: int) -> Images:
-        labels = np.resize(np.arange(10, dtype=np.int32), number)
-        pixels = rng.integers(0, 20, (number, *spec.shape)) + 20 * labels[:, None, None, None]
-        return Images(pixels.astype(np.uint8), labels, spec)
-
-    return data.Data(images(TRAINED), images(TESTED))
+PLAN = {"model": "StandIn", "steps": 20}
 
 
 @dataclass(frozen=True)
@@ -55,7 +45,13 @@ class Fitted:
     ledger: Ledger
     delta: float
     noise: int
-    settings: dict[str, Any] = field(default_factory=lambda: {"recipe": RECIPE})
+
+    @property
+    def plan(self) -> Any:
+        return SimpleNamespace(flow=ImageArchitecture(size=(28, 28)))
+
+    def to_artifact(self) -> Any:
+        return SimpleNamespace(manifest={"plan": PLAN})
 
     @property
     def guarantee(self):
@@ -108,8 +104,7 @@ def install_inception(monkeypatch: pytest.MonkeyPatch, *, possible: bool = True)
 
     def features(images):
         seen.append(len(images))
-        flat = np.asarray(images, np.float64).reshape(len(images), -1)
-        return np.stack([flat.mean(axis=1), flat.std(axis=1)], axis=1)
+        return probes.features(images)
 
     monkeypatch.setattr(fid, "is_possible", lambda: possible)
     monkeypatch.setattr(fid, "inception_features", features)

@@ -1,7 +1,6 @@
-"""An estimator that learns a mean and a spread, costs no time and has a ledger; tiny rows for it."""
+"""An estimator that learns a mean and a spread, costs no time and has a ledger."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from reproductions.dp_nf import data, estimators
+from reproductions.dp_nf.probes import load
 
 from veilflow.privacy.events import Gaussian, NonPrivate, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
@@ -52,11 +52,6 @@ def take_over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, float, in
     """Tiny generated rows and a stand-in for every model; returns the calls of `build`."""
     calls = []
 
-    def load(name):
-        rng = np.random.default_rng(sum(map(ord, name)))
-        rows = 0.1 * rng.standard_normal((200, len(data.FACTS[name].columns)))
-        return data.Data(rows, np.arange(200) % 10 + 1)
-
     def build(method, facts, *, epsilon, num_records):
         calls.append((facts.title, method, epsilon, num_records))
         return StandIn(method, facts.delta, epsilon)
@@ -70,8 +65,3 @@ def move_home(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Let the folders and the pages of all systems lie in `folder`."""
     for name in ("FOLDER", "PAGES"):
         monkeypatch.setattr(f"reproductions.system.{name}", folder)
-
-
-def be_code(monkeypatch: pytest.MonkeyPatch, code: Callable[[str], str] = str) -> None:
-    """Let the fingerprint of each kind of run be what `code` makes of its name."""
-    monkeypatch.setattr("reproductions.system.System.code", lambda self, kind: code(kind))

@@ -24,11 +24,10 @@ from reproductions.records import FOLDER
 import veilflow as vf
 from reproductions import records as record_files
 from tests.models.detect.models import mixture
-from tests.reproductions.stand_in import be_code
-from veilflow.models.detect.answers import Plan
 from veilflow.privacy.events import ExponentialMechanism, NonPrivate
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
+from veilflow.releases.votes import search
 
 
 def fake(task):
@@ -62,7 +61,6 @@ def fake(task):
 def calls(monkeypatch):
     done: list[Task] = []
     monkeypatch.setattr(runs, "perform", lambda task: done.append(task) or fake(task))
-    be_code(monkeypatch)
     monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "abc1234")
     return done
 
@@ -159,10 +157,6 @@ def test_figure_5_comes_from_where_it_was_measured(monkeypatch, tmp_path):
     assert {r.table for r in elsewhere.records()} == {elsewhere.TABLE_3}
 
 
-def test_fingerprints_cover_what_runs_use():
-    assert len({system.code(kind) for kind in ("fits", ENSEMBLE, PARTS)}) == 3
-
-
 # -- fits ------------------------------------------------------------------------------------------
 
 
@@ -249,26 +243,26 @@ def stream(monkeypatch):
 def test_simulated_streams_are_like_those_of_the_library(kind, stream):
     normal, odd = stream
     budget = vf.Budget(*{"pure": (10.0, 0.0), "approximate": (10.0, 1e-6)}[kind])
-    plan = streams.search(budget, kind, 25)
+    plan = streams.search(budget, kind, 25).answers
     mean = streams.simulated(
         plan, normal, odd, length=400, rng=np.random.default_rng(0), repeats=200
     )
     said = []
     for _ in range(6):
-        search, answers, begun = plan.search(), [], 1
+        current, answers, begun = search(plan), [], 1
         for votes in normal:
-            if search.left == 0:
+            if current.left == 0:
                 if begun == plan.limit:
                     break
-                search, begun = plan.search(), begun + 1
-            answers.append(search.above(Sensitive(float(200 - votes), description="votes")))
+                current, begun = search(plan), begun + 1
+            answers.append(current.above(Sensitive(float(200 - votes), description="votes")))
         said.append(np.sum(answers == odd[: len(answers)]) / 400)
     assert mean == pytest.approx(np.mean(said), abs=0.02)
 
 
 def test_a_row_without_an_answer_is_not_right(stream):
     normal, odd = stream
-    plan = Plan(method="sparse_vector", parts=200, limit=1, epsilon=1e4, anomalies=10, quorum=0.5)
+    plan = replace(streams.search(vf.Budget(1.0, 0.0), "pure", 10, quorum=0.5).answers, epsilon=1e4)
     share = streams.simulated(plan, normal, odd, length=400, rng=np.random.default_rng(0))
     assert share == pytest.approx(181 / 400)  # the tenth anomaly is the 181st row
 

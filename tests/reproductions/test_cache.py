@@ -1,10 +1,13 @@
 """Finished runs: kept whole, found again by their settings, never taken for others."""
 
+import datetime
 import json
 
 import numpy as np
 import pytest
-from reproductions.cache import Cache
+from benchmarks import provenance
+from reproductions.cache import Cache, Run
+from reproductions.tasks import Finished
 
 from reproductions import cache
 
@@ -14,12 +17,12 @@ ARRAYS = {"grid": np.arange(6.0).reshape(2, 3)}
 
 @pytest.fixture
 def store(tmp_path):
-    return Cache(folder=tmp_path / "runs", code="a")
+    return Cache(tmp_path / "runs")
 
 
-def kept(store, **changed):
-    settings = {**SETTINGS, **changed}
-    store.store("moons-1", settings, {"mean": -1.5}, seconds=2.0, arrays=ARRAYS)
+def kept(store, *, mean=-1.5, **changed):
+    done = Finished({"mean": mean}, ARRAYS, seconds=2.0)
+    return store.store("moons-1", Run.now({**SETTINGS, **changed}, done))
 
 
 def test_a_finished_run_is_found_with_all_it_had(store):
@@ -29,8 +32,10 @@ def test_a_finished_run_is_found_with_all_it_had(store):
     assert found.result == {"mean": -1.5}
     assert found.settings == SETTINGS
     assert found.seconds == 2.0
-    assert found.code == "a"
     assert "cores" in found.device
+    assert found.commit
+    assert found.versions.keys() == {"jax", "numpy", "veilflow"}
+    assert datetime.date.fromisoformat(found.date)
     np.testing.assert_array_equal(found.arrays["grid"], ARRAYS["grid"])
 
 
@@ -41,15 +46,23 @@ def test_a_run_of_other_settings_is_another_run(store):
     assert len(list(store.folder.glob("*.json"))) == 2
 
 
-def test_a_run_of_other_code_is_not_taken_unless_asked_for(store):
+def test_a_finished_run_is_never_changed(store, monkeypatch):
+    assert kept(store)
+    monkeypatch.setattr(cache, "commit", lambda *paths: "another")
+    assert not kept(store, mean=0.0)
+    found = store.find("moons-1", SETTINGS)
+    assert found.result == {"mean": -1.5}
+    assert found.commit != "another"
+
+
+def test_what_an_older_run_did_not_record_is_not_made_up(store):
     kept(store)
-    newer = Cache(folder=store.folder, code="b")
-    assert newer.find("moons-1", SETTINGS) is None
-    assert newer.stale("moons-1", SETTINGS)
-    lenient = Cache(folder=store.folder, code="b", any_code=True)
-    assert lenient.find("moons-1", SETTINGS).result == {"mean": -1.5}
-    kept(newer)
-    assert newer.find("moons-1", SETTINGS) is not None
+    (path,) = store.folder.glob("*.json")
+    stored = json.loads(path.read_text("utf-8"))
+    del stored["versions"], stored["date"]
+    path.write_text(json.dumps({**stored, "code": "a hash of older days"}), "utf-8")
+    found = store.find("moons-1", SETTINGS)
+    assert (found.versions, found.date) == (None, None)
 
 
 def test_a_run_that_was_interrupted_is_a_run_that_never_was(store, monkeypatch):
@@ -62,7 +75,7 @@ def test_a_run_that_was_interrupted_is_a_run_that_never_was(store, monkeypatch):
     assert store.find("moons-1", SETTINGS) is None
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"code": "a"}'])
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"settings": {}}'])
 def test_a_damaged_run_is_named_with_the_way_out(store, text):
     kept(store)
     (path,) = store.folder.glob("*.json")
@@ -81,10 +94,11 @@ def test_a_run_whose_settings_were_edited_is_refused(store):
         store.find("moons-1", SETTINGS)
 
 
-def test_a_run_of_this_code_on_a_machine_without_git_is_of_this_commit(store, monkeypatch):
-    monkeypatch.setattr(cache, "commit", lambda *paths: "unknown")
-    kept(store)
-    monkeypatch.setattr(cache, "commit", lambda *paths: "abc1234")
-    assert store.find("moons-1", SETTINGS).commit == "abc1234"
-    other = Cache(folder=store.folder, code="b", any_code=True)
-    assert other.find("moons-1", SETTINGS).commit == "unknown"
+def test_a_copy_without_git_is_told_its_commit(monkeypatch):
+    def no_git(command):
+        raise FileNotFoundError("git")
+
+    monkeypatch.setattr(provenance, "_output", no_git)
+    assert provenance.commit("src") == "unknown"
+    monkeypatch.setenv("VEILFLOW_COMMIT", "abc1234")
+    assert provenance.commit("src") == "abc1234"

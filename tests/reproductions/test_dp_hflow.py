@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from reproductions.blocks import cells
+from reproductions.dp_hflow import SYSTEM as system
 from reproductions.dp_hflow import (
-    MODEL,
-    REFERENCE,
     estimators,
     measuring,
     paper,
@@ -17,15 +16,12 @@ from reproductions.dp_hflow import (
     tables,
     targets,
 )
-from reproductions.dp_hflow import SYSTEM as system
 from reproductions.dp_hflow.measures import across
 from reproductions.dp_hflow.runs import HELD_OUT, REAL, Task
-from reproductions.fingerprint import reachable
 
 from reproductions import memory
 from reproductions import records as record_files
 from tests.reproductions import hflow_stand_in as stand_in
-from tests.reproductions.stand_in import be_code
 from veilflow import evaluation
 
 ADULT = {"only": ["adult/1/codes"], "splits": 2}
@@ -35,7 +31,6 @@ ADULT = {"only": ["adult/1/codes"], "splits": 2}
 def calls(monkeypatch):
     """Tiny tables, stand-ins for models and measures; returns what was built."""
     stand_in.measure_quickly(monkeypatch)
-    be_code(monkeypatch)
     monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "abc1234")
     return stand_in.take_over(monkeypatch)
 
@@ -96,24 +91,6 @@ def test_runs_are_made_once_and_seeds_are_the_splits(tmp_path, calls):
     quietly(tmp_path, **ADULT)
     assert calls == [("codes", 1.0, 1), ("codes", 1.0, 2)]
     assert any("adult, codes, epsilon 1, seed 2: AUROC 0.800, macro-F1 0.7" in x for x in lines)
-
-
-def test_what_real_rows_reach_is_not_measured_again_when_a_model_changes(
-    tmp_path, calls, monkeypatch
-):
-    both = {"only": ["adult/1/codes", "adult/inf/real"], "splits": 1}
-    quietly(tmp_path, **both)
-    be_code(monkeypatch, lambda kind: "new" if kind == MODEL else kind)
-    outcome, lines = quietly(tmp_path, **both)
-    assert len(calls) == 2
-    assert lines[0].startswith("1 finished runs were made by other code")
-    share = one(outcome, "shares", "AUROC, share of that of real rows")
-    assert set(share.code.split(" and ")) == {"new", REFERENCE}
-    assert not any(record.stale for record in outcome.made)
-    be_code(monkeypatch, lambda kind: "newer" if kind == MODEL else kind)
-    outcome, _ = quietly(tmp_path, any_code=True, **both)
-    assert {r.row for r in outcome.made if not r.stale} == {"real rows"}
-    assert one(outcome, "shares", "AUROC, share of that of real rows").stale
 
 
 def test_a_record_is_complete_and_true_to_its_runs(tmp_path, calls):
@@ -315,7 +292,10 @@ def test_covertype_is_classified_on_fewer_rows_and_shown_in_bins_of_its_range(mo
 
 def test_methods_differ_from_the_defaults_in_what_their_names_say(monkeypatch):
     made = SimpleNamespace(
-        hflow=lambda **chosen: chosen, TableFlow=lambda **chosen: chosen, Budget=lambda **b: b
+        hflow=lambda **chosen: chosen,
+        TableFlow=lambda **chosen: chosen,
+        Budget=lambda **b: b,
+        Training=lambda **chosen: chosen,
     )
     monkeypatch.setattr(estimators, "vf", made)
     schema = stand_in.load("adult").schema
@@ -323,14 +303,13 @@ def test_methods_differ_from_the_defaults_in_what_their_names_say(monkeypatch):
     built = {name: estimators.build(name, schema, **common) for name in estimators.METHODS}
     always = {"schema", "budget", "num_records", "seed"}
     extra = {name: {k: v for k, v in b.items() if k not in always} for name, b in built.items()}
-    cold = {"warm_start": "none"}
-    assert extra["codes"] == {}
+    cold = {"warm_start": "none", "training": {}}
+    assert extra["codes"] == {"training": {}}
     assert extra["codes-cold"] == cold
     assert extra["hflow"] == {**cold, "flow": {}}
     assert extra["hflow-lu"] == {**cold, "flow": {"linear": "lu"}}
-    assert extra["hflow-sparsified-0.9"] == {
-        **cold, "flow": {}, "clipping": "sparsified", "sparsity": 0.9,
-    }  # fmt: skip
+    sparsified = {"clipping": "sparsified", "sparsity": 0.9}
+    assert extra["hflow-sparsified-0.9"] == {**cold, "flow": {}, "training": sparsified}
     with pytest.raises(ValueError, match="the methods are codes"):
         estimators.build("codex", schema, **common)
 
@@ -345,16 +324,9 @@ def test_marginals_alone_spend_the_budget_and_no_more(epsilon):
         num_records=20_000,
         seed=1,
     )
-    spent = model.preview().epsilon(delta=1e-5)
-    assert 0.95 * epsilon < spent <= epsilon
-    assert model.recipe().steps == 0
-
-
-def test_models_do_not_decide_what_real_rows_reach():
-    folders = {path.parent.name for path in reachable(system.kinds[REFERENCE].library)}
-    assert {"evaluation", "tabular"} <= folders
-    assert not folders & {"models", "table", "engine", "flows", "cli"}
-    assert system.code(MODEL) != system.code(REFERENCE)
+    plan = model.plan()
+    assert 0.95 * epsilon < plan.guarantee.epsilon <= epsilon
+    assert "training" not in [release.purpose for release in plan.releases]
 
 
 def test_the_peak_of_memory_counts_what_is_there():

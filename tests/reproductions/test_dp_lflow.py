@@ -21,7 +21,6 @@ from reproductions.dp_lflow.targets import QUALITY, SMALL
 
 from reproductions import records as record_files
 from tests.reproductions import lflow_stand_in as stand_in
-from tests.reproductions.stand_in import be_code
 from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
 
@@ -33,7 +32,6 @@ def calls(monkeypatch):
     """Tiny images, stand-ins for models and measures, no Inception; returns what was built."""
     stand_in.measure_quickly(monkeypatch)
     stand_in.install_inception(monkeypatch, possible=False)
-    be_code(monkeypatch)
     monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "abc1234")
     return stand_in.take_over(monkeypatch)
 
@@ -190,20 +188,6 @@ def test_a_run_that_fails_is_told_and_does_not_end_the_others(tmp_path, calls, m
     assert one(outcome, "4", "CNN %", "a flow for each class, one autoencoder").ours == 86.0
 
 
-def test_what_real_images_reach_is_not_measured_again_when_a_model_changes(
-    tmp_path, calls, monkeypatch
-):
-    both = {"only": ["mnist/10/flows", "mnist/inf/real"]}
-    quietly(tmp_path, **both)
-    be_code(monkeypatch, lambda kind: "new" if kind == "model" else kind)
-    _, lines = quietly(tmp_path, **both)
-    assert len(calls) == 2
-    assert lines[0].startswith("1 finished runs were made by other code")
-    be_code(monkeypatch, lambda kind: "newer" if kind == "model" else kind)
-    outcome, _ = quietly(tmp_path, any_code=True, **both)
-    assert {r.row for r in outcome.made if not r.stale} == {"real images"}
-
-
 def test_no_image_of_the_data_is_kept(tmp_path, calls):
     quietly(tmp_path, only=["mnist/10/flows", "mnist/inf/real"])
     real = {image.tobytes() for part in stand_in.load("mnist") for image in part.pixels}
@@ -254,7 +238,7 @@ def test_the_page_tells_what_no_accountant_sees_and_what_was_not_made(tmp_path):
     assert f"| **{paper.OURS}, ours** | 10 | not run |" in text
     assert "| DP-LFlow, paper (truly 15.7) | 10 | 95.3 |" in text
     assert "None of it was run yet" in text
-    assert "#which-code-measured-this" not in text
+    assert "#where-and-when-this-was-measured" not in text
 
 
 @pytest.mark.parametrize(

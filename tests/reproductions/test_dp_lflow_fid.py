@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from reproductions.cache import Run
 from reproductions.dp_lflow import SYSTEM as system
-from reproductions.dp_lflow import estimators, fid, measures, tables
+from reproductions.dp_lflow import estimators, fid, measures, probes, tables
 from reproductions.dp_lflow.runs import REAL, Task
 
+from reproductions.metrics.images import frechet_distance
 from tests.reproductions import lflow_stand_in as stand_in
-from tests.reproductions.stand_in import be_code
-from veilflow.evaluation.images import frechet_distance
 
 ONE = {"only": ["mnist/10/flows"]}
 WITH_REAL = {"only": ["mnist/10/flows", "mnist/inf/real"]}
@@ -20,7 +19,6 @@ WITH_REAL = {"only": ["mnist/10/flows", "mnist/inf/real"]}
 @pytest.fixture
 def calls(monkeypatch):
     stand_in.measure_quickly(monkeypatch)
-    be_code(monkeypatch)
     monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "abc1234")
     return stand_in.take_over(monkeypatch)
 
@@ -52,7 +50,7 @@ def test_a_later_pass_adds_the_distances_and_fits_nothing(tmp_path, calls, monke
     outcome, lines = quietly(tmp_path, fid=True)
     assert len(calls) == 1
     # test images once, then samples sharpened and raw, and training images
-    assert seen == [stand_in.TESTED, stand_in.KEPT, stand_in.KEPT, stand_in.TRAINED]
+    assert seen == [probes.TESTED, stand_in.KEPT, stand_in.KEPT, probes.TRAINED]
     assert any("epsilon 10, seed 1, sharpened: FID" in line for line in lines)
     found = fids(outcome)
     assert {row for _, row in found} == {
@@ -62,7 +60,7 @@ def test_a_later_pass_adds_the_distances_and_fits_nothing(tmp_path, calls, monke
     record = found["1", "ImageFlow"]
     assert (record.paper, record.digits) == (16.8, 1)
     assert record.note == "on 100 images of each kind"
-    assert record.code == "distance and model"
+    assert record.settings["method"] == "flows"
     assert record.epsilon is not None
     assert record.epsilon < 10
     quietly(tmp_path, fid=True)
@@ -97,11 +95,13 @@ def test_a_distance_stands_as_long_as_the_samples_do(noise, measured, tmp_path, 
         return stand_in.StandIn(method, epsilon, delta, noise=noise)
 
     monkeypatch.setattr(estimators, "build", build)
-    be_code(monkeypatch, lambda kind: "new" if kind == "model" else kind)
+    monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "def5678")
+    for path in (tmp_path / "runs").glob("mnist-flows-10-1-??????????.*"):
+        path.unlink()
     outcome, _ = quietly(tmp_path, **ONE)
     assert len(seen) == measured
-    assert fids(outcome)["1", "ImageFlow"].code == "distance and new"
-    assert not fids(outcome)["1", "ImageFlow"].stale
+    commits = "def5678" if measured else "abc1234 and def5678"
+    assert fids(outcome)["1", "ImageFlow"].commit == commits
 
 
 def test_only_runs_whose_distance_a_table_shows_are_passed_over_again(tmp_path, calls, monkeypatch):

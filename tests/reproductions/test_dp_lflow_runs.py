@@ -1,4 +1,4 @@
-"""What the DP-LFlow runs are made of: data, methods, measures, and the fingerprint of all that."""
+"""What the DP-LFlow runs are made of: data, methods and measures."""
 
 import math
 from dataclasses import replace
@@ -6,57 +6,62 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from reproductions.dp_lflow import SYSTEM as system
 from reproductions.dp_lflow import data, estimators, measuring, runs, sharpening
 from reproductions.dp_lflow.runs import Task
-from reproductions.fingerprint import reachable
 
 import veilflow as vf
+from reproductions.metrics.images import ImageClassifierScores
 from tests.reproductions import lflow_stand_in as stand_in
-from veilflow.evaluation.images import ImageClassifierScores
 from veilflow.images.sharpen import smooth_then_sharpen
+from veilflow.releases.training import PrivateTraining
 
 COMMON = {"epsilon": 10.0, "delta": 1e-5, "num_records": 60_000, "seed": 3}
 
 
-def recipe(method, spec=data.FACTS["mnist"].spec):
-    return estimators.build(method, spec, **COMMON).recipe()
+def planned(method, spec=data.FACTS["mnist"].spec):
+    return estimators.build(method, spec, **COMMON).plan()
+
+
+def training(method):
+    return planned(method).release(PrivateTraining).settings
 
 
 def test_methods_differ_from_the_defaults_in_what_their_names_say():
-    usual = recipe("flows")
-    assert (
-        usual
-        == vf.ImageFlow(
-            spec=data.FACTS["mnist"].spec, budget=vf.Budget(epsilon=10.0, delta=1e-5)
-        ).recipe()
-    )
+    usual, budget = planned("flows"), vf.Budget(epsilon=10.0, delta=1e-5)
+    spec = data.FACTS["mnist"].spec
+    assert usual == vf.ImageFlow(spec=spec, budget=budget, num_records=60_000, seed=3).plan()
     assert usual.partition == "flows"
-    assert recipe("conditional") == replace(usual, partition="none")
+    steps = training("flows")
+    assert planned("conditional").partition == "none"
+    for name in ("conditional", *(f"flows-{size}" for size in estimators.SIZES)):
+        other = planned(name)
+        assert training(name) == steps
+        same = {"flow": usual.flow, "partition": "flows", "releases": usual.releases}
+        assert replace(other, **same) == usual
     for name, factor in estimators.SIZES.items():
-        other = recipe(f"flows-{name}")
-        assert other.architecture.channels[-1] == factor * usual.architecture.channels[-1]
-        assert other.architecture.hidden[0] == factor * usual.architecture.hidden[0]
-        assert replace(other, architecture=usual.architecture) == usual
+        other = planned(f"flows-{name}")
+        assert other.partition == "flows"
+        assert other.flow.channels[-1] == factor * usual.flow.channels[-1]
+        assert other.flow.hidden[0] == factor * usual.flow.hidden[0]
     with pytest.raises(ValueError, match="the methods are flows"):
         estimators.build("partition", data.FACTS["mnist"].spec, **COMMON)
 
 
 def test_the_published_settings_bound_both_gradients_together():
-    published = recipe("published")
-    assert math.hypot(*published.clip_norms) == pytest.approx(0.1)
+    published, steps = planned("published"), training("published")
+    assert math.hypot(*steps.clip_norm) == pytest.approx(0.1)
     assert published.temperature**2 == pytest.approx(1e5)
-    assert (published.steps, published.sampling_rate) == (300, 0.1)
-    assert published.ema_decay is None
+    assert (steps.steps, steps.sampling_rate) == (300, 0.1)
+    assert steps.ema_decay is None
     # 2.55 MB as the authors count; half of the inputs of their coupling networks are hidden
-    assert 2.0 < estimators.megabytes(published.to_json()) < 2.56
+    assert 2.0 < estimators.megabytes(published.flow) < 2.56
 
 
 @pytest.mark.parametrize("method", ["flows", "conditional", "published"])
 @pytest.mark.parametrize("epsilon", [10.0, 1.0])
 def test_a_fit_spends_its_budget_and_no_more(method, epsilon):
     settings = {**COMMON, "epsilon": epsilon}
-    ledger = estimators.build(method, data.FACTS["mnist"].spec, **settings).ledger()
+    ledger = estimators.build(method, data.FACTS["mnist"].spec, **settings).plan().ledger
     assert 0.98 * epsilon < ledger.epsilon(delta=1e-5) <= epsilon
 
 
@@ -123,16 +128,7 @@ def test_a_run_samples_measures_and_tells_what_it_spent(monkeypatch):
     assert len(done.result["ood"]["by_class"]) == 10
     for name in ("fit_seconds", "sampling_seconds", "peak_gigabytes"):
         assert done.result[name] > 0
-    assert done.result["recipe"] == stand_in.RECIPE
+    assert done.result["plan"] == stand_in.PLAN
     assert done.arrays["shown_raw"].shape == (100, 1, 8, 8)
     assert "samples" not in done.result  # no table has an FID of digits
     assert done.arrays.keys() == {"shown_raw"}
-
-
-def test_models_decide_neither_what_real_images_reach_nor_a_distance():
-    codes = {kind: system.code(kind) for kind in system.kinds}
-    assert len(set(codes.values())) == 3
-    for kind in ("reference", "distance"):
-        folders = {path.parent.name for path in reachable(system.kinds[kind].library)}
-        assert "images" in folders
-        assert not folders & {"models", "image", "engine", "flows", "nn", "cli"}

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from reproductions.dp_nf import data, paper, runs, tables
 from reproductions.dp_nf.runs import Task
 
 from reproductions import records as record_files
-from tests.reproductions.stand_in import be_code
 
 HALF_MOONS = {"only": ["moons/1.5"], "splits": 2}
 
@@ -52,35 +52,51 @@ def test_runs_are_made_once_and_an_interrupted_command_goes_on(tmp_path, quick):
     assert {call[3] for call in quick} == {180}
 
 
-def test_runs_of_other_code_are_done_again_and_it_is_said(tmp_path, quick, monkeypatch):
-    quietly(tmp_path, **HALF_MOONS)
-    be_code(monkeypatch, lambda kind: "another")
-    _, lines = quietly(tmp_path, **HALF_MOONS)
-    assert len(quick) == 8
-    assert "4 finished runs were made by other code" in lines[0]
-    be_code(monkeypatch, lambda kind: "a third")
-    outcome, lines = quietly(tmp_path, any_code=True, **HALF_MOONS)
-    assert len(quick) == 8
-    assert [(r.code, r.stale) for r in outcome.made] == [("another", True)] * 2
-    assert "2 records are of other code and marked as stale" in lines
+def test_the_page_tells_commit_date_and_versions_of_its_numbers(at_home, quick, monkeypatch):
+    for commit, day, only in (
+        ("abc1234", "2026-01-01", "moons/1.5"),
+        ("def5678", "2026-02-02", "gaussians/3"),
+    ):
+        monkeypatch.setattr("reproductions.cache.commit", lambda *paths, c=commit: c)
+        monkeypatch.setattr("reproductions.cache.today", lambda d=day: d)
+        monkeypatch.setattr("reproductions.cache.versions", lambda: {"jax": "9.9"})
+        outcome = system.reproduce(only=[only], splits=1, say=lambda line: None)
+    told = {(r.column, r.commit, r.date) for r in outcome.records if r.splits}
+    assert told == {
+        ("Half-Moons, 1.5", "abc1234", "2026-01-01"),
+        ("Gaussians, 3", "def5678", "2026-02-02"),
+    }
+    _, _, origins = (at_home / "dp-nf.md").read_text("utf-8").partition("## Where and when")
+    for day, commit, cell in (
+        ("2026-01-01", "abc1234", "Half-Moons 1.5"),
+        ("2026-02-02", "def5678", "Gaussians 3"),
+    ):
+        (line,) = [line for line in origins.splitlines() if day in line]
+        assert line.startswith(f"| {day} | {commit} | jax 9.9 | ")
+        assert f"table 5, DP-NF, {cell}; " in line
 
 
-def test_records_of_other_code_are_marked_on_the_page_with_their_commit(
-    at_home, quick, monkeypatch
+def test_a_finished_run_is_taken_as_it_was_measured_whatever_the_code_is_now(
+    tmp_path, quick, monkeypatch
 ):
-    be_code(monkeypatch, lambda kind: "older")
-    system.reproduce(say=lambda line: None, **HALF_MOONS)
-    be_code(monkeypatch, lambda kind: "newer")
-    outcome = system.reproduce(only=["gaussians/3"], splits=1, say=lambda line: None)
-    stale = {r.column: r.stale for r in outcome.records if r.splits}
-    assert stale == {"Half-Moons, 1.5": True, "Gaussians, 3": False}
-    old, new = (next(r for r in outcome.records if r.code == x) for x in ("older", "newer"))
-    text = (at_home / "dp-nf.md").read_text("utf-8")
-    assert f"**{old.measured}†**" in text
-    assert f"**{new.measured}**" in text
-    which = text.partition("## Which code measured this")[2]
-    assert f"| older | {old.commit} | stale | table 5, DP-NF, Half-Moons 1.5; " in which
-    assert f"| newer | {new.commit} |  | table 5, DP-NF, Gaussians 3; " in which
+    monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "abc1234")
+    before, _ = quietly(tmp_path, **HALF_MOONS)
+    monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "def5678")
+    after, _ = quietly(tmp_path, **HALF_MOONS)
+    assert len(quick) == 4
+    assert after.records == before.records
+    assert {r.commit for r in after.made} == {"abc1234"}
+
+
+def test_a_run_of_other_declared_facts_is_another_run(tmp_path, quick, monkeypatch):
+    before, _ = quietly(tmp_path, **HALF_MOONS)
+    wider = replace(data.FACTS["moons"], bounds=((-9.0, -9.0), (9.0, 9.0)))
+    monkeypatch.setitem(data.FACTS, "moons", wider)
+    after, _ = quietly(tmp_path, **HALF_MOONS)
+    assert len(quick) == 8
+    assert before.made[0].settings["domain"] == [[-2.5, -2.5], [2.5, 2.5]]
+    assert after.made[0].settings["domain"] == [[-9.0, -9.0], [9.0, 9.0]]
+    assert after.made[0].settings["split"] == [1, 2]
 
 
 def test_the_page_tells_what_no_accountant_sees_and_which_figures_are_not_drawn(tmp_path):

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from reproductions.metrics.figures import Line
 
 from reproductions import drawing
-from veilflow.evaluation import Line
 
 LINES = {
     "MoG_3, ours": Line(x=[0.5, 1, 4], y=[1.0, 2.0, 3.0], spread=[0.1, 0.1, 0.1]),

@@ -8,13 +8,11 @@ from reproductions.expm_nf import SYSTEM as system
 from reproductions.expm_nf import figures, methods, prose, runs, sets, tables, targets
 from reproductions.expm_nf.measures import LOST
 from reproductions.expm_nf.runs import AUDIT, EXACT, TIME, Finished, Task
-from reproductions.fingerprint import reachable
 
 from reproductions import records as record_files
-from tests.reproductions.stand_in import be_code
-from veilflow.models.expm.flow_sampler import FlowSampler
 from veilflow.privacy.events import ExponentialMechanism, NonPrivate
 from veilflow.privacy.ledger import Ledger
+from veilflow.releases.expm.flow_sampler import FlowSampler
 
 
 def fake(task):
@@ -24,7 +22,7 @@ def fake(task):
         ExponentialMechanism(task.epsilon) if private else NonPrivate(), purpose="model"
     )
     if "flow" in task.method:
-        ledger = ledger.assuming(str(FlowSampler.assumption))
+        ledger = ledger.assuming(FlowSampler.assumption)
     level = 0.9 if not private else 0.9 - 0.01 / (1 + task.epsilon)
     aucs = [level + 0.001 * i for i in range(task.seeds)]
     result = {
@@ -49,7 +47,6 @@ def fake(task):
 def calls(monkeypatch):
     done: list[Task] = []
     monkeypatch.setattr(runs, "perform", lambda task: done.append(task) or fake(task))
-    be_code(monkeypatch)
     monkeypatch.setattr("reproductions.cache.commit", lambda *paths: "abc1234")
     return done
 
@@ -155,10 +152,3 @@ def test_the_page_says_what_holds_and_what_does_not(tmp_path, calls):
 def test_a_page_without_a_run_says_so(tmp_path):
     text = system.page_text(tmp_path, [])
     assert prose.NONE in text
-
-
-def test_fingerprints_differ_by_kind_and_see_the_library():
-    codes = {kind: system.code(kind) for kind in system.kinds}
-    assert len(set(codes.values())) == len(codes)
-    found = {path.name for path in reachable(system.kinds["fits"].library)}
-    assert {"zoom.py", "rejection.py", "exact_dot.py", "dp_sgd.py", "convex.py", "loop.py"} <= found

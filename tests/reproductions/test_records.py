@@ -5,9 +5,10 @@ import math
 from dataclasses import replace
 
 import pytest
+from reproductions.cache import Run
 from reproductions.records import Record
 
-from reproductions import get, records
+from reproductions import SYSTEMS, get, records
 
 AGREED = [
     *("table", "row", "column", "metric", "paper", "ours", "spread", "must", "better"),
@@ -42,32 +43,49 @@ def test_a_written_record_has_the_agreed_fields_first(tmp_path):
 
 @pytest.mark.parametrize("epsilon", [0.99, None, math.inf])
 def test_what_is_written_is_read_back(epsilon, tmp_path):
-    record = replace(RECORD, epsilon=epsilon, claims={"PLD": 0.99}, note="a note")
+    measured = {"date": "2026-01-01", "versions": {"jax": "1.0"}, "settings": {"split": [1, 2]}}
+    record = replace(RECORD, epsilon=epsilon, claims={"PLD": 0.99}, note="a note", **measured)
     path = records.write(tmp_path / "results.json", [record])
     json.loads(path.read_text("utf-8"), parse_constant=pytest.fail)
     assert records.read(path) == [record]
 
 
-def test_records_that_other_code_measured_are_stale_and_those_not_run_are_not():
-    given = [replace(RECORD, code=code) for code in ("now", "before", "before and now", "")]
-    given.append(replace(RECORD, code="", splits=0))
-    assert [r.stale for r in records.dated(given, "now")] == [False, True, True, True, False]
-    again = records.dated(records.dated(given, "before"), "now")
-    assert [r.stale for r in again] == [False, True, True, True, False]
+def run(**changed):
+    guarantee = {"epsilon": 1.0, "accountant": "PLD"}
+    settings = {"data": "moons", "split": 1}
+    told = {"seconds": 2.0, "device": "a processor", "commit": "abc1234"}
+    told |= {"versions": {"jax": "1.0", "numpy": "2.0"}, "date": "2026-01-01"}
+    return Run(**{"settings": settings, "result": {"guarantee": guarantee}, **told, **changed})
 
 
-def test_a_record_from_before_codes_were_told_is_not_taken_for_one_of_today(tmp_path):
-    path = records.write(tmp_path / "results.json", [RECORD, replace(RECORD, splits=0)])
-    items = json.loads(path.read_text("utf-8"))
-    for item in items:
-        del item["code"], item["stale"]
-    path.write_text(json.dumps(items), "utf-8")
-    assert [(r.code, r.stale) for r in records.read(path)] == [("", True), ("", False)]
+def test_a_record_tells_how_all_its_runs_were_measured():
+    other = run(
+        settings={"data": "moons", "split": 2},
+        versions={"jax": "1.1", "numpy": "2.0"},
+        commit="def5678",
+        date="2026-01-02",
+    )
+    found = records.provenance([run(), other])
+    assert found["commit"] == "abc1234 and def5678"
+    assert found["date"] == "2026-01-01 and 2026-01-02"
+    assert found["versions"] == {"jax": "1.0 and 1.1", "numpy": "2.0"}
+    assert found["settings"] == {"data": "moons", "split": [1, 2]}
+    assert records.provenance([run()])["settings"] == {"data": "moons", "split": 1}
 
 
-def test_stale_records_are_shown_as_such(capsys):
-    records.show("x", [replace(RECORD, stale=True)])
-    assert "stale" in capsys.readouterr().out
+def test_what_a_run_did_not_record_no_record_makes_up():
+    silent = run(versions=None, date=None)
+    for runs in ([silent], [run(), silent], []):
+        found = records.provenance(runs)
+        assert (found["versions"], found["date"]) == (None, None)
+    assert records.provenance([])["settings"] is None
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_committed_number_has_a_commit_a_device_and_a_date(name):
+    for record in records.read(get(name).out / "results.json"):
+        told = (record.commit, record.device, record.date)
+        assert all(told) if record.splits else not any(told)
 
 
 def test_no_file_is_no_records(tmp_path):

@@ -1,6 +1,8 @@
 """What holds for every system: how it is asked for, its page, and the names of its runs."""
 
 import math
+import runpy
+import sys
 
 import pytest
 from reproductions.tasks import Budgeted, OfSeed, OfSplit
@@ -42,6 +44,17 @@ def test_runs_have_names_of_their_own_that_files_can_have_and_a_kind(name):
 def test_an_option_that_a_system_does_not_have_is_refused(name, option, tmp_path):
     with pytest.raises(ValueError, match=f"{name} has no --{option}"):
         get(name).reproduce(out=tmp_path, small=option == "small", fid=option == "fid")
+
+
+@pytest.mark.parametrize("command", ["again", "probes"])
+def test_commands_stand_beside_the_systems(command, monkeypatch):
+    given = []
+    monkeypatch.setattr(f"reproductions.{command}.main", lambda words: given.append(words) or 1)
+    monkeypatch.setattr(sys, "argv", ["reproductions", command, "dp-nf", "--seed", "1"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("reproductions", run_name="__main__")
+    assert ended.value.code == 1
+    assert given == [["dp-nf", "--seed", "1"]]
 
 
 class Seeded(OfSeed):

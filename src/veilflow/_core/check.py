@@ -6,12 +6,16 @@ Checks never print the value of a record: they are for public settings only.
 
 import math
 import numbers
+from typing import Any, get_args
 
 
-def _number(name: str, value: object) -> float:
+def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond the largest double
+        return -math.inf if value < 0 else math.inf
     if math.isnan(number):
         raise ValueError(f"{name} must be a number, got NaN.")
     return number
@@ -56,11 +60,18 @@ def fraction(*, hint: str = "", **named: object) -> None:
             raise ValueError(f"{name} must be strictly between 0 and 1, got {value}.{_tail(hint)}")
 
 
-def count(*, at_least: int = 1, hint: str = "", **named: object) -> None:
-    """Raise unless every named value is a whole number of at least `at_least`."""
+def whole(**named: object) -> None:
+    """Raise unless every named value is a whole number."""
     for name, value in named.items():
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            raise TypeError(f"{name} must be a whole number, got {value!r}.")
+            given = repr(value) if isinstance(value, numbers.Number | str) else type(value).__name__
+            raise TypeError(f"{name} must be a whole number, got {given[:40]}.")
+
+
+def count(*, at_least: int = 1, hint: str = "", **named: Any) -> None:
+    """Raise unless every named value is a whole number of at least `at_least`."""
+    whole(**named)
+    for name, value in named.items():
         if int(value) < at_least:
             raise ValueError(f"{name} must be at least {at_least}, got {value}.{_tail(hint)}")
 
@@ -68,9 +79,21 @@ def count(*, at_least: int = 1, hint: str = "", **named: object) -> None:
 def one_of(allowed: tuple[str, ...], **named: object) -> None:
     """Raise unless every named value is one of the allowed words."""
     for name, value in named.items():
-        if value not in allowed:
+        if not isinstance(value, str) or value not in allowed:
             words = ", ".join(repr(word) for word in allowed)
             raise ValueError(f"{name} must be one of {words}, got {value!r}.")
+
+
+def instance(kind: Any, *, hint: str = "", **named: object) -> None:
+    """Raise unless every named value is an object of a class, or of one of a union of classes.
+
+    For callers without a type checker: where a guarantee rests on a type, it is checked at run time.
+    """
+    for name, value in named.items():
+        if not isinstance(value, kind):
+            allowed = " or ".join(one.__name__ for one in get_args(kind) or (kind,))
+            given = type(value).__name__
+            raise TypeError(f"{name} must be {allowed}, got {given}.{_tail(hint)}")
 
 
 def _tail(hint: str) -> str:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 IMPL = "threefry2x32"
-"""The generator behind every key. Its keys have 64 bits; each comes from 256 bits of the secret."""
+"""The generator behind JAX's keys. They have 64 bits; each comes from 256 bits of the secret."""
 
-_WORDS = 2
+WORDS = 2
+"""Words of a JAX key."""
 
 
 class Secret:
@@ -47,21 +48,24 @@ class Secret:
         """The bytes themselves, for a checkpoint that only its owner can read."""
         return self._entropy
 
-    def words(self, purpose: str, first: int, count: int) -> np.ndarray:
-        """Raw keys for `count` consecutive steps from `first`: uint32, (count, 2)."""
+    def words(self, purpose: str, first: int, count: int, *, size: int = WORDS) -> np.ndarray:
+        """Raw keys for `count` consecutive steps from `first`: uint32, (count, size)."""
+        steps = range(first, first + count)
+        digests = [self._digest(purpose, index, num_bytes=4 * size) for index in steps]
+        return np.frombuffer(b"".join(digests), np.uint32).reshape(count, size)
+
+    def stream(self, purpose: str, index: int, num_words: int) -> np.ndarray:
+        """Random words by a cryptographic hash (SHAKE-256): uint32, for what is drawn on the host."""
+        root = self._digest(purpose, index, num_bytes=64)
+        return np.frombuffer(hashlib.shake_256(root).digest(4 * num_words), np.uint32)
+
+    def _digest(self, purpose: str, index: int, *, num_bytes: int) -> bytes:
         person = purpose.encode()
         if not 0 < len(person) <= hashlib.blake2b.PERSON_SIZE or b"\0" in person:
             raise ValueError(f"a purpose has 1 to 16 bytes, none of them zero, got {purpose!r}.")
-        digests = [
-            hashlib.blake2b(
-                index.to_bytes(8, "little"),
-                key=self._entropy,
-                person=person,
-                digest_size=4 * _WORDS,
-            ).digest()
-            for index in range(first, first + count)
-        ]
-        return np.frombuffer(b"".join(digests), np.uint32).reshape(count, _WORDS)
+        return hashlib.blake2b(
+            index.to_bytes(8, "little"), key=self._entropy, person=person, digest_size=num_bytes
+        ).digest()
 
     def key(self, purpose: str, index: int = 0) -> Any:
         """One typed JAX key."""

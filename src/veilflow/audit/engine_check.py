@@ -25,9 +25,9 @@ from veilflow.audit.watched import (
     compiled,
     gradient_part,
     plain_descent,
-    randomness,
     run,
 )
+from veilflow.engine.blocks import step_words
 from veilflow.engine.observed import LossFn
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import State
@@ -103,7 +103,7 @@ def _sensitivity(subject: Subject, secret: Secret) -> Iterator[Check]:
         return released(records), jax.lax.map(released, neighbors)
 
     places, neighbors = subject.neighbors()
-    alone, more = sums((step, state), subject.records, neighbors, *randomness(step, secret, 1))
+    alone, more = sums((step, state), subject.records, neighbors, step_words(secret, 0, 1))
     moved = [
         jax.tree.map(lambda x, y: np.asarray(x, float)[0] - np.asarray(y, float)[0], x, alone)
         for x in _unstacked(more)
@@ -115,8 +115,8 @@ def _sensitivity(subject: Subject, secret: Secret) -> Iterator[Check]:
     slack = 1e-5 * bound + 2**-21 * math.sqrt(size) * (
         plan.noise_multiplier * bound + float(np.abs(_flat(alone)).max())
     )
-    if step.grid is not None:
-        slack += math.sqrt(size) * step.grid.spacing
+    if step.noise is not None:
+        slack += math.sqrt(size) * step.noise.grid.spacing
     for name, chosen, what in (
         ("sensitivity", norms[:, :-2], "the most that one record moved the released sum"),
         ("not finite", norms[:, -2:], "the most that a record with NaN or infinity moved it"),
@@ -145,10 +145,10 @@ def _scale(subject: Subject, secret: Secret) -> Iterator[Check]:
     """What is divided by, and whether noise depends on how many records there are."""
     plan, records = subject.plan, subject.records
     step, state = subject.start(loss_fn=probe.flat)
-    inputs = randomness(step, secret, 1)
+    words = step_words(secret, 0, 1)
     program = compiled(run)
     doubled = jax.tree.map(lambda x: np.concatenate([x, x]), records)
-    (after, once), (_, twice) = (program(step, state, x, *inputs) for x in (records, doubled))
+    (after, once), (_, twice) = (program(step, state, x, words) for x in (records, doubled))
     first = [_flat(gradient_part(plan, x)) for x in (once, twice)]
     apart = float(np.abs(first[0] - first[1]).max())
     yield Check(
@@ -179,10 +179,10 @@ def _noise(subject: Subject, secret: Secret, steps: int) -> Iterator[Check]:
     """Steps in which nobody is drawn: what comes out is noise, and it must always come out."""
     plan = subject.plan
     step, state = subject.start(sampling_rate=_NOBODY)
-    words, host_noise = randomness(step, secret, steps)
+    words = step_words(secret, 0, steps)
     whole = compiled(run)
-    program = lambda *inputs: whole(step, state, subject.records, *inputs)  # noqa: E731
-    after, released = program(words, host_noise)
+    program = lambda words: whole(step, state, subject.records, words)  # noqa: E731
+    after, released = program(words)
     groups = subject.groups(released)
     tensors = [tensor for group in groups for tensor in group]
     # a part without noise is as bad as a step without
@@ -197,8 +197,7 @@ def _noise(subject: Subject, secret: Secret, steps: int) -> Iterator[Check]:
         sentence=f"of {steps} steps with an empty batch, those without noise or not counted were",
     )
     yield from noise_checks(tensors, plan.noise_multiplier * plan.clipping.sensitivity)
-    if host_noise is None:
-        yield _own_key(lambda w: _flat(program(w, None)[1]), words)
+    yield _own_key(lambda words: _flat(program(words)[1]), words)
 
 
 def _own_key(noise: Callable[[np.ndarray], np.ndarray], words: np.ndarray) -> Check:

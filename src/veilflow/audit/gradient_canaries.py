@@ -23,10 +23,10 @@ from veilflow.audit.watched import (
     gradient_part,
     has_count,
     plain_descent,
-    randomness,
     run,
     watched,
 )
+from veilflow.engine.blocks import step_words
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import State
 from veilflow.privacy.ledger import Ledger
@@ -118,9 +118,7 @@ def canary_scorer(plan: TrainingPlan, num_canaries: int) -> Scorer:
         inside: Bool[np.ndarray, " canaries"], secret: Secret
     ) -> Float[np.ndarray, " canaries"]:
         places = np.where(inside, np.arange(num_canaries), num_canaries).astype(np.int32)
-        return np.asarray(
-            program(step, start, places, *randomness(step, secret, plan.steps)), float
-        )
+        return np.asarray(program(step, start, places, step_words(secret, 0, plan.steps)), float)
 
     return scores
 

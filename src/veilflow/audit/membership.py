@@ -11,12 +11,18 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from veilflow.audit import guessing, image_scores
+from veilflow.audit.coordinates import points
 from veilflow.audit.kinds import attacked, is_classifier, is_image, is_table
-from veilflow.audit.label_scores import label_scores
-from veilflow.audit.nearest import nearness
 from veilflow.audit.result import AuditResult
+from veilflow.models.expm.inputs import places_of
 
 METHODS = ("density", "label", "reconstruction", "synthetic")
+
+_LEAST = 1e-300
+"""A chance that has a logarithm."""
+_FEW = 24
+"""Columns up to which a tree finds the nearest faster than a look at all."""
+_BLOCK = 1024
 
 SPLIT = "non-members come from the same source as members, and the fit saw none of them"
 
@@ -192,3 +198,52 @@ def from_guarantee(
         assumptions=(SPLIT,),
         seed=seed,
     )
+
+
+def label_scores(model: Any, records: Any) -> Float[np.ndarray, " records"]:
+    """The log of the chance that a classifier gives to the true label of each record.
+
+    Args:
+        model: A fitted classifier.
+        records: Features as for its `fit`, and the label of each record.
+    """
+    if not (isinstance(records, tuple) and len(records) == 2):
+        raise ValueError(
+            "a classifier is audited with records and their labels: (features, labels)."
+        )
+    features, labels = records
+    chances = np.asarray(model.predict_proba(features), float)
+    places = places_of(labels, tuple(model.classes), num=len(chances))
+    return np.log(np.maximum(chances[np.arange(len(places)), places], _LEAST))
+
+
+def nearness(model: Any, rows: Any, synthetic: Any) -> Float[np.ndarray, " rows"]:
+    """Minus the distance from each row to the nearest synthetic one, on the declared scales.
+
+    A small distance is a reason to worry; a large one is no evidence of privacy.
+
+    Args:
+        model: For its declared columns only.
+        rows: The rows to attack.
+        synthetic: The published rows.
+    """
+    known = points(model, synthetic)
+    if not len(known):
+        raise ValueError("there must be at least one synthetic row.")
+    return -_distances(points(model, rows), known)
+
+
+def _distances(rows: np.ndarray, known: np.ndarray) -> Float[np.ndarray, " rows"]:
+    """From each row to the nearest that is known."""
+    if known.shape[1] <= _FEW:
+        from scipy.spatial import KDTree
+
+        return np.asarray(KDTree(known).query(rows)[0], float)
+    # among many columns, as images have, a tree looks at everything, and slowly
+    lengths = np.sum(known**2, axis=1)
+    found = np.empty(len(rows))
+    for start in range(0, len(rows), _BLOCK):
+        block = rows[start : start + _BLOCK]
+        squares = np.sum(block**2, axis=1)[:, None] + lengths - 2 * block @ known.T
+        found[start : start + _BLOCK] = np.sqrt(np.maximum(squares.min(axis=1), 0))
+    return found

@@ -17,7 +17,8 @@ from veilflow._core.keys import Secret
 from veilflow.audit import guessing
 from veilflow.audit.gradient_canaries import claimed_epsilon, coins
 from veilflow.audit.result import AuditResult
-from veilflow.audit.watched import compiled, gradient_part, has_count, randomness, run, watched
+from veilflow.audit.watched import compiled, gradient_part, has_count, run, watched
+from veilflow.engine.blocks import step_words
 from veilflow.engine.observed import LossFn, num_parameters
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import PublicLossFn, State
@@ -85,8 +86,8 @@ def audit_training(
         return jnp.sum(gram, axis=0), jnp.sum(along, axis=0)
 
     records = jax.tree.map(lambda x: np.asarray(x)[inside], canaries)
-    inputs = randomness(step, secret, plan.steps)
-    gram, along = compiled(explained)(step, start, records, *inputs)
+    words = step_words(secret, 0, plan.steps)
+    gram, along = compiled(explained)(step, start, records, words)
     gram, along = np.asarray(gram, float), np.asarray(along, float)
     # a coin is 1/2 give or take 1/2 before anything is seen: a ridge of one over its variance
     off = along - gram.sum(axis=1) / 2

@@ -17,7 +17,8 @@ from veilflow._core.keys import Secret
 from veilflow.audit.engine_report import Check
 from veilflow.audit.gradient_canaries import Axes, along_its_axis
 from veilflow.audit.noise_check import FALSE_ALARM
-from veilflow.audit.watched import compiled, randomness, run, watched
+from veilflow.audit.watched import compiled, run, watched
+from veilflow.engine.blocks import step_words
 from veilflow.engine.clipping import Flat
 from veilflow.engine.plan import TrainingPlan
 
@@ -71,14 +72,13 @@ def who_was_drawn(
         plan,
         clipping=clipping,
         noise_multiplier=noise,
-        hardened=False,
         expected_batch_size=size,
         steps=max(plan.steps, steps),
     )
     shape = (number,) if num_parts is None else (num_parts, number)
     model = Axes(jnp.zeros(shape), slope=10.0)
     step, state = watched(plan, along_its_axis, model, num_parts=num_parts)
-    words, _ = randomness(step, secret, steps)
+    words = step_words(secret, 0, steps)
     program = compiled(run)
     records: list[PyTree] = [np.arange(number, dtype=np.int32), np.full(number, number, np.int32)]
     if num_parts is not None:

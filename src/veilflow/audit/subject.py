@@ -113,10 +113,10 @@ def subject_of(
         raise ValueError("common is for models of parts. Give num_parts with it, or neither.")
     if num_parts is not None:
         check.count(num_parts=num_parts)
-        if plan.hardened or has_count(plan):
+        if has_count(plan):
             raise ValueError(
-                "models of parts are not trained with hardened noise, nor with a clipping that "
-                "carries a state. Measure a plan without."
+                "models of parts are not trained with a clipping that carries a state. Measure a plan "
+                "without."
             )
     if model is None:
         if common is not None:

@@ -11,19 +11,16 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import PyTree
 
-from veilflow._core.keys import Secret
-from veilflow.engine.loop import grid_of
+from veilflow.engine.loop import noise_of
 from veilflow.engine.observed import LossFn
 from veilflow.engine.optimizer import Optimizer
 from veilflow.engine.parts import PartsStep
 from veilflow.engine.plan import TrainingPlan
-from veilflow.engine.step import PURPOSES, PublicLossFn, State, Step
+from veilflow.engine.step import PublicLossFn, State, Step
 from veilflow.nn.frozen import trainable_part
 from veilflow.privacy.guarantees import Released
-from veilflow.privacy.noise_source import draw
 
 Watch = Callable[[State, PyTree], Any]
 """What to keep of a step: from the state before it and the sum it released."""
@@ -66,8 +63,7 @@ def watched(
     trainable, fixed = trainable_part(model)
     if chunk_size is None:  # a few chunks and a rest, as in a large run
         chunk_size = int(min(max(plan.expected_batch_size // 4, 4), 256))
-    grid = grid_of(plan, model) if plan.hardened else None
-    inputs = plan, loss_fn, public_loss_fn, fixed, chunk_size, grid
+    inputs = plan, loss_fn, public_loss_fn, fixed, chunk_size, noise_of(plan, model)
     if num_parts is None:
         step = Watched(*inputs)
     else:
@@ -76,29 +72,21 @@ def watched(
     return step, step.init(jax.tree.map(jnp.array, trainable))
 
 
-def randomness(step: Step, secret: Secret, steps: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """The keys of the first steps, as the loop makes them, and the host's noise if it draws any."""
-    words = np.stack([secret.words(purpose, 0, steps) for purpose in PURPOSES], axis=1)
-    noise = None if step.grid is None else draw((steps, step.grid.num_coordinates), grid=step.grid)
-    return words, noise
-
-
 def run(
     step: Step,
     state: State,
     records: PyTree,
     words: Any,
-    noise: Any = None,
     watch: Watch = lambda state, released: released,
 ) -> tuple[State, Any]:
     """Steps one after the other: the last state, and what `watch` kept of each."""
     records = jax.tree.map(jnp.asarray, records)
 
-    def one(state: State, inputs: tuple[Any, Any]) -> tuple[State, Any]:
-        after, released = step(state, records, *inputs)  # type: ignore[misc]
+    def one(state: State, words: Any) -> tuple[State, Any]:
+        after, released = step(state, records, words)  # type: ignore[misc]
         return after, watch(state, released)
 
-    return jax.lax.scan(one, state, (words, noise))
+    return jax.lax.scan(one, state, words)
 
 
 def has_count(plan: TrainingPlan) -> bool:

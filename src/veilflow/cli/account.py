@@ -73,7 +73,7 @@ def account(
     guarantee = spent.guarantee(delta=delta, accountant=accountant.value)
     result = {"epsilon": guarantee.epsilon, "delta": delta, "accountant": accountant.value}
     if guarantee.assumptions:
-        result["assumptions"] = list(guarantee.assumptions)
+        result["assumptions"] = [one.to_json() for one in guarantee.assumptions]
     emit(result, statement(guarantee), as_json=as_json)
 
 
@@ -125,7 +125,7 @@ def calibrate(
         "accountant": who,
     }
     if guarantee.assumptions:
-        result["assumptions"] = list(guarantee.assumptions)
+        result["assumptions"] = [one.to_json() for one in guarantee.assumptions]
     emit(result, f"{found}\n{statement(guarantee)}", as_json=as_json)
 
 

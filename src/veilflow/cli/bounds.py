@@ -1,11 +1,11 @@
 """Public bounds of rows of numbers, as flags and files declare them."""
 
 import math
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from veilflow._core import toml
 from veilflow.cli.values import names, numbers
 
 if TYPE_CHECKING:
@@ -22,8 +22,12 @@ def read_bounded(
     high: str | None,
     file: Path | None,
     row_norm: float | None,
+    invalid: str = "error",
 ) -> tuple["Rows", Bounds | None]:
-    """The rows, and the bounds that the flags declare for them, if they do."""
+    """The rows, and the bounds that the flags declare for them, if they do.
+
+    With `invalid="replace"`, what is no number is still in the rows, for the fit to replace.
+    """
     from veilflow.tabular.io import read_rows
 
     if file is None and low is None and high is None and row_norm is None:
@@ -31,7 +35,8 @@ def read_bounded(
             "give --bounds, or --low and --high, or --row-norm. They come from knowledge of the "
             "domain and are never read from the rows."
         )
-    rows = read_rows(data, columns=None if columns is None else names(columns))
+    wanted = None if columns is None else names(columns)
+    rows = read_rows(data, columns=wanted, invalid="keep" if invalid == "replace" else "error")
     return rows, _bounds(rows, low=low, high=high, file=file)
 
 
@@ -58,18 +63,19 @@ def _each(flag: str, text: str, dim: int) -> list[float]:
 
 def _read_bounds(file: Path, rows: "Rows") -> Bounds:
     """Bounds from a TOML file that names every column of the data, and no other."""
-    with open(file, "rb") as opened:
-        try:
-            table = tomllib.load(opened)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{file} is not a TOML file: {error}") from None
+    try:
+        table = toml.parse(file.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
     names: Sequence[str] = rows.columns or [f"x{i + 1}" for i in range(rows.values.shape[1])]
     for name in table:
-        if name not in names:
-            known = ", ".join(map(repr, names))
+        if name not in names:  # which are not shown: without a header, the first line is a record
             raise ValueError(
-                f"{file} bounds {name!r}, but there is no such column among those read: {known}."
+                f"{file} bounds {name!r}, but there is no such column among those read. Does the first "
+                "line of the data name the columns, and is the name spelled as there?"
             )
+    if not table:
+        raise ValueError(f"{file} is empty. Give low and high of every column: age = [0, 120].")
     lows, highs = [], []
     for name in names:
         pair = table.get(name)

@@ -1,6 +1,5 @@
 """`veilflow detect`: make a detector of anomalies, and ask it about rows."""
 
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +8,7 @@ import typer
 
 from veilflow.cli import detect_query, options
 from veilflow.cli.bounds import read_bounded
+from veilflow.cli.inspect import show_plan
 from veilflow.cli.output import check_out, guarded, note, tell
 from veilflow.cli.spending import begin
 from veilflow.cli.values import given, left_out
@@ -72,6 +72,7 @@ def fit(
     bounds: options.BoundsFile = None,
     row_norm: options.RowNorm = None,
     columns: options.Columns = None,
+    invalid: options.Invalid = options.InvalidCells.ERROR,
     parts: Annotated[int | None, typer.Option(help="Parts of an ensemble.")] = None,
     density: Annotated[
         Density | None, typer.Option(help="What each part of an ensemble learns.")
@@ -95,6 +96,8 @@ def fit(
     seed: Annotated[
         int | None, typer.Option(help="For the same threshold or parts; answers stay random.")
     ] = None,
+    checkpoint: options.CheckpointFile = None,
+    dry_run: options.DryRun = False,
     policy: options.PolicyFile = None,
     data_ledger: options.DataLedger = None,
     dataset: options.Dataset = None,
@@ -128,6 +131,7 @@ def fit(
         "steps": steps,
     }
     spending = (policy, data_ledger, dataset)
+    how = {"checkpoint": checkpoint, "dry_run": dry_run, "as_json": as_json}
     if source.suffix.lower() == _MODEL:
         own = {"--low": low, "--high": high, "--bounds": bounds, "--row-norm": row_norm}
         own |= {"--columns": columns, "--journal": journal, "--delta": delta}
@@ -143,9 +147,10 @@ def fit(
             private=private,
             label=label,
             epsilon=epsilon,
+            invalid=str(invalid),
             seed=seed,
             spending=spending,
-            as_json=as_json,
+            **how,
         )
         return
     left_out(
@@ -159,12 +164,13 @@ def fit(
         out,
         columns=columns,
         bounded=bounded,
+        invalid=str(invalid),
         settings=given(**answers, threshold=threshold, seed=seed),
         epsilon=epsilon,
         delta=delta or 0.0,
         journal=journal or out.with_name(f"{out.name}.journal"),
         spending=spending,
-        as_json=as_json,
+        **how,
     )
 
 
@@ -181,19 +187,23 @@ def _of_model(
     private: Path | None,
     label: str | None,
     epsilon: float | None,
+    invalid: str,
     seed: int | None,
     spending: tuple[Path | None, Path | None, str | None],
+    checkpoint: Path | None,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     from veilflow.models import registry
     from veilflow.models.detect.likelihood import LikelihoodDetector
-    from veilflow.privacy.events import ExponentialMechanism
-    from veilflow.privacy.ledger import Ledger
 
     ways = {"--threshold": threshold, "--public": public, "--private": private}
     chosen = [flag for flag, value in ways.items() if value is not None]
     if len(chosen) > 1:
         raise ValueError(f"give one of {', '.join(ways)}, got {' and '.join(chosen)}.")
+    paid = {"--invalid": invalid != "error", "--checkpoint": checkpoint, "--dry-run": dry_run}
+    if private is None:
+        left_out(paid, "is for rows that are paid for: give --private, or leave it out.")
     if (private is None) != (epsilon is None):
         raise ValueError(
             "--epsilon pays for a threshold of --private rows: give both, or neither. Other "
@@ -212,12 +222,17 @@ def _of_model(
         return
     assert epsilon is not None
     allowed = begin(epsilon, 0.0, *spending)
-    planned = Ledger().spend(ExponentialMechanism(epsilon), purpose="threshold (private quantile)")
-    with allowed.reserved(lambda: planned, data=private) as spent:
-        rows = detect_query.readable(detector, private)
-        detector = detector.from_private(rows, budget=allowed.budget)
-        detector.save(out)
-        spent(Ledger(entries=detector.paid))
+    plan = detector.plan_private(allowed.budget)
+    if dry_run:
+        show_plan(plan, as_json=as_json)
+        return
+    with allowed.reserved(
+        lambda: plan.checked().ledger, data=private, checkpoint=checkpoint
+    ) as spent:
+        rows = detect_query.readable(detector, private, invalid=invalid)
+        run = {"checkpoint": checkpoint, "save_as": out}
+        detector = detector.from_private(rows, budget=allowed.budget, invalid=invalid, **run)
+        spent(plan.ledger)
     _released(out, detector, chosen, as_json=as_json)
 
 
@@ -236,13 +251,18 @@ def _ensemble(
     *,
     columns: str | None,
     bounded: dict[str, Any],
+    invalid: str,
     settings: dict[str, Any],
     epsilon: float,
     delta: float,
     journal: Path,
     spending: tuple[Path | None, Path | None, str | None],
+    checkpoint: Path | None,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
+    from veilflow._core.codec import plain
+    from veilflow.engine.training import Training
     from veilflow.models.detect.ensemble import EnsembleDetector
 
     if out.suffix.lower() == _MODEL:
@@ -256,25 +276,33 @@ def _ensemble(
             "journal by name only."
         )
     allowed = begin(epsilon, delta, *spending)
-    rows, box = read_bounded(source, columns, **bounded)
+    rows, box = read_bounded(source, columns, **bounded, invalid=invalid)
+    training = given(steps=settings.pop("steps", None))
     estimator = EnsembleDetector(
         budget=allowed.budget,
         bounds=box,
         row_norm=bounded["row_norm"],
+        training=Training(**training),
         journal=journal,
         **settings,
     )
-    plan = estimator.plan
+    plan = estimator.plan(rows.values.shape[1])
+    if dry_run:
+        show_plan(plan, as_json=as_json)
+        return
+    run = {"checkpoint": checkpoint, "save_as": out}
+    is_new = not journal.exists()
     # all answers that the plan allows: whoever asks later need not come back to the ledger
-    whole = replace(plan.ledger(plan.limit), assumptions=estimator.guarantee.assumptions)
-    with allowed.reserved(lambda: whole, data=source) as spent:
-        ensemble = estimator.fit(rows, progress=True)
+    with allowed.reserved(
+        lambda: plan.checked().ledger, data=source, checkpoint=checkpoint
+    ) as spent:
         try:
-            ensemble.save(out)
+            ensemble = estimator.fit(rows, progress=True, invalid=invalid, **run)
         except BaseException:
-            journal.unlink(missing_ok=True)  # nothing was answered, so nothing is forgotten
+            if is_new:  # nothing was answered, so nothing is forgotten
+                journal.unlink(missing_ok=True)
             raise
-        spent(whole)
+        spent(plan.ledger)
     note(f"{out} and {journal} are not private: keep them where the records are.")
-    result = {"out": out, "journal": journal, "answers": plan.to_json()}
+    result = {"out": out, "journal": journal, "answers": plain(plan.answers)}
     tell(result, f"wrote {out}", ensemble.guarantee, as_json=as_json)

@@ -59,7 +59,7 @@ def query(
     _score(found, data, out, explain=explain, as_json=as_json)
 
 
-def readable(detector: "LikelihoodDetector", data: Path) -> Any:
+def readable(detector: "LikelihoodDetector", data: Path, *, invalid: str = "error") -> Any:
     """Normal rows that set a threshold, as the detector takes them; of images, those of its class."""
     if not is_image(detector.model):
         return data
@@ -68,7 +68,8 @@ def readable(detector: "LikelihoodDetector", data: Path) -> Any:
     spec = detector.model.spec
     if spec.classes and tells_classes(data):
         note(f"of {data}, the images of class {detector.label} set the threshold")
-    return images_of_class(data, spec, detector.label)
+    left_out = "skip" if invalid == "replace" else "error"
+    return images_of_class(data, spec, detector.label, invalid=left_out)
 
 
 def _score(
@@ -125,7 +126,7 @@ def _ask(ensemble: "FittedEnsemble", data: Path, out: Path, *, as_json: bool) ->
 
     asked = paid = 0
     for values in rows():  # all of them are read before the first is paid for
-        _check_width(values, ensemble.settings["dim"])
+        _check_width(values, ensemble.plan.dim)
         asked += len(values)
         paid += int((~is_outside(ensemble.domain, values)).sum())
     left = ensemble.queries_left
@@ -215,7 +216,7 @@ def _blocks(data: Path, columns: tuple[str, ...] | None, *, texts: bool) -> "Ite
     from veilflow.tabular.frames import open_table
     from veilflow.tabular.io import read_rows
     from veilflow.tabular.stream import file_format
-    from veilflow.tabular.text import open_csv, tidied
+    from veilflow.tabular.text import open_csv
 
     kind, some = file_format(data), False
     if kind in ("npz", "npy"):
@@ -224,12 +225,11 @@ def _blocks(data: Path, columns: tuple[str, ...] | None, *, texts: bool) -> "Ite
     if kind == "csv" and not texts:
         if not data.is_file():
             raise FileNotFoundError(f"there is no file {data}.")
-        names, named, tables = open_csv(data, chunk=_CHUNK)
+        _, named, tables = open_csv(data, chunk=_CHUNK)
         for table in tables:
             some = True
-            numbers = pa.table([tidied(cells) for cells in table.columns], names)
             # without a header columns go by their order
-            yield numbers if named else read_rows(numbers).values
+            yield table if named else read_rows(table).values
     else:
         opened = open_table(data, chunk=_CHUNK)
         wanted = [i for i, name in enumerate(opened.names) if name in (columns or opened.names)]

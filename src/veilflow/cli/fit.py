@@ -7,9 +7,9 @@ import typer
 
 from veilflow.cli import options
 from veilflow.cli.bounds import read_bounded
-from veilflow.cli.inspect import show_price
+from veilflow.cli.inspect import show_plan
 from veilflow.cli.output import check_out, guarded, tell
-from veilflow.cli.spending import afforded, begin
+from veilflow.cli.spending import begin
 from veilflow.cli.values import given, sizes
 
 app = typer.Typer(help="Fit a private model to a data file.", no_args_is_help=True)
@@ -38,6 +38,7 @@ def density(
     bounds: options.BoundsFile = None,
     row_norm: options.RowNorm = None,
     columns: options.Columns = None,
+    invalid: options.Invalid = options.InvalidCells.ERROR,
     num_records: options.NumRecords = None,
     steps: options.Steps = None,
     batch_size: options.BatchSize = None,
@@ -60,7 +61,6 @@ def density(
         bool,
         typer.Option("--count-clamped", help="Pay for the number of rows outside the bounds."),
     ] = False,
-    hardened: options.Hardened = False,
     checkpoint: options.CheckpointFile = None,
     dry_run: options.DryRun = False,
     policy: options.PolicyFile = None,
@@ -75,19 +75,24 @@ def density(
     rows if it is public, and the budget.
     """
     check_out(out, force=force, inputs=(data,))
+    from veilflow.engine.training import Training
     from veilflow.models.density import DensityFlow
 
     allowed = begin(epsilon, delta, policy, data_ledger, dataset, conditional=seed is not None)
-    rows, box = read_bounded(data, columns, low=low, high=high, file=bounds, row_norm=row_norm)
-    settings = given(
-        row_norm=row_norm,
-        num_records=num_records,
+    bounded = {"low": low, "high": high, "file": bounds, "row_norm": row_norm}
+    rows, box = read_bounded(data, columns, **bounded, invalid=str(invalid))
+    training = given(
         steps=steps,
         batch_size=batch_size,
         sampling_rate=sampling_rate,
         clip_norm=clip_norm,
         learning_rate=learning_rate,
         weight_decay=weight_decay,
+    )
+    settings = given(
+        row_norm=row_norm,
+        num_records=num_records,
+        training=Training(**training),
         flow=_architecture(flow, blocks, hidden),
         base=base,
         num_components=components,
@@ -98,15 +103,16 @@ def density(
         budget=allowed.budget,
         bounds=box,
         count_clamped=count_clamped,
-        hardened=hardened,
         **settings,
     )
-    dim = rows.values.shape[1]  # of the rows, no more is used
+    plan = model.plan(rows.values.shape[1])  # of the rows, no more is used
     if dry_run:
-        show_price(model.ledger(dim), delta=delta, as_json=as_json, recipe=model.recipe(dim))
+        show_plan(plan, as_json=as_json)
         return
-    with allowed.reserved(lambda: model.ledger(dim), data=data, checkpoint=checkpoint) as spent:
-        fitted = model.fit(rows, progress=True, checkpoint=checkpoint, save_as=out)
+    with allowed.reserved(lambda: plan.checked().ledger, data=data, checkpoint=checkpoint) as spent:
+        fitted = model.fit(
+            rows, progress=True, invalid=str(invalid), checkpoint=checkpoint, save_as=out
+        )
         spent(fitted.ledger)
     tell({"out": out}, f"wrote {out}", fitted.guarantee, as_json=as_json)
 
@@ -124,10 +130,12 @@ def mixture(
     bounds: options.BoundsFile = None,
     row_norm: options.RowNorm = None,
     columns: options.Columns = None,
+    invalid: options.Invalid = options.InvalidCells.ERROR,
     num_records: options.NumRecords = None,
-    iterations: Annotated[int | None, typer.Option(help="Number of noisy steps of EM.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of noisy steps of EM.")] = None,
     seed: options.Seed = None,
-    hardened: options.Hardened = False,
+    checkpoint: options.CheckpointFile = None,
+    dry_run: options.DryRun = False,
     policy: options.PolicyFile = None,
     data_ledger: options.DataLedger = None,
     dataset: options.Dataset = None,
@@ -139,19 +147,24 @@ def mixture(
     from veilflow.models.mixture import MixtureDensity
 
     allowed = begin(epsilon, delta, policy, data_ledger, dataset, conditional=seed is not None)
-    rows, box = read_bounded(data, columns, low=low, high=high, file=bounds, row_norm=row_norm)
+    bounded = {"low": low, "high": high, "file": bounds, "row_norm": row_norm}
+    rows, box = read_bounded(data, columns, **bounded, invalid=str(invalid))
     settings = given(
         row_norm=row_norm,
         num_components=components,
         num_records=num_records,
-        iterations=iterations,
+        steps=steps,
         seed=seed,
     )
-    budget = allowed.budget
-    model = MixtureDensity(budget=budget, bounds=box, hardened=hardened, **settings)
-    with allowed.reserved(lambda: afforded(budget, hardened=hardened), data=data) as spent:
-        fitted = model.fit(rows, progress=True)
-        fitted.save(out)
+    model = MixtureDensity(budget=allowed.budget, bounds=box, **settings)
+    plan = model.plan(rows.values.shape[1])
+    if dry_run:
+        show_plan(plan, as_json=as_json)
+        return
+    with allowed.reserved(lambda: plan.checked().ledger, data=data, checkpoint=checkpoint) as spent:
+        fitted = model.fit(
+            rows, progress=True, invalid=str(invalid), checkpoint=checkpoint, save_as=out
+        )
         spent(fitted.ledger)
     tell({"out": out}, f"wrote {out}", fitted.guarantee, as_json=as_json)
 

@@ -8,7 +8,7 @@ import typer
 
 from veilflow.cli import options
 from veilflow.cli.bounds import read_bounded
-from veilflow.cli.inspect import show_price
+from veilflow.cli.inspect import show_plan
 from veilflow.cli.labeled import feature_names, is_series, read_labels, read_series
 from veilflow.cli.output import check_out, guarded, tell
 from veilflow.cli.spending import begin
@@ -50,11 +50,13 @@ def classifier(
     bounds: options.BoundsFile = None,
     row_norm: options.RowNorm = None,
     columns: options.Columns = None,
+    invalid: options.Invalid = options.InvalidCells.ERROR,
     num_records: options.NumRecords = None,
     num_models: Annotated[
         int | None, typer.Option(help="How many are drawn; they share the budget.")
     ] = None,
     seed: options.Seed = None,
+    checkpoint: options.CheckpointFile = None,
     dry_run: options.DryRun = False,
     policy: options.PolicyFile = None,
     data_ledger: options.DataLedger = None,
@@ -69,14 +71,13 @@ def classifier(
     """
     check_out(out, force=force, inputs=(data, *((bounds,) if bounds else ())))
     from veilflow.models.expm.classifier import ExpMechClassifier
-    from veilflow.models.expm.prior import GaussianPrior, LaplacePrior
+    from veilflow.releases.expm.prior import GaussianPrior, LaplacePrior
 
     conditional = sampler in (Sampler.FLOW, Sampler.HMC)
     allowed = begin(epsilon, delta, policy, data_ledger, dataset, conditional=conditional)
     shape = GaussianPrior if prior is Prior.GAUSSIAN else LaplacePrior
-    features, box = _features(
-        data, label, columns, low=low, high=high, bounds=bounds, row_norm=row_norm
-    )
+    bounded = {"low": low, "high": high, "file": bounds, "row_norm": row_norm}
+    features, box = _features(data, label, columns, bounded, invalid=str(invalid))
     estimator = ExpMechClassifier(
         budget=allowed.budget,
         prior=shape(prior_scale),
@@ -92,13 +93,19 @@ def classifier(
             seed=seed,
         ),
     )
-    width = _num_features(features)
+    plan = estimator.plan(_num_features(features))
     if dry_run:
-        show_price(estimator.ledger(width), delta=delta, as_json=as_json)
+        show_plan(plan, as_json=as_json)
         return
-    with allowed.reserved(lambda: estimator.ledger(width), data=data) as spent:
-        fitted = estimator.fit(features, read_labels(data, label), progress=True)
-        fitted.save(out)
+    with allowed.reserved(lambda: plan.ledger, data=data, checkpoint=checkpoint) as spent:
+        fitted = estimator.fit(
+            features,
+            read_labels(data, label, invalid=str(invalid)),
+            progress=True,
+            invalid=str(invalid),
+            checkpoint=checkpoint,
+            save_as=out,
+        )
         spent(fitted.ledger)
     tell({"out": out}, f"wrote {out}", fitted.guarantee, as_json=as_json)
 
@@ -107,30 +114,28 @@ def _features(
     data: Path,
     label: str | None,
     columns: str | None,
+    bounded: dict[str, Any],
     *,
-    low: str | None,
-    high: str | None,
-    bounds: Path | None,
-    row_norm: float | None,
+    invalid: str,
 ) -> tuple[Any, Any]:
     """Rows or series, and the bounds that flags declare for them."""
     if is_series(data):
-        if columns is not None or bounds is not None or label is not None:
+        if columns is not None or bounded["file"] is not None or label is not None:
             raise ValueError(
                 "--columns, --bounds and --label are for tables, and an NPZ of series names nothing. "
                 "Give --low and --high."
             )
-        box = numbers("--low", low), numbers("--high", high)
+        box = numbers("--low", bounded["low"]), numbers("--high", bounded["high"])
         if None in box:
             raise ValueError("give --low and --high: bounds of the values, never read from them.")
         return read_series(data), box
     if label is None:
         raise ValueError("give --label, the name of the column that holds the labels.")
     if columns is None:
-        columns = ",".join(feature_names(data, label))
+        columns = ",".join(feature_names(data, label, invalid=invalid))
     elif label in names(columns):
         raise ValueError(f"--columns lists {label!r}, which is the label. Leave it out.")
-    return read_bounded(data, columns, low=low, high=high, file=bounds, row_norm=row_norm)
+    return read_bounded(data, columns, **bounded, invalid=invalid)
 
 
 def _num_features(features: Any) -> int:

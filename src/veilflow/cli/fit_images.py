@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from veilflow.cli import options
-from veilflow.cli.inspect import show_price
+from veilflow.cli.inspect import show_plan
 from veilflow.cli.output import check_out, guarded, tell
 from veilflow.cli.spending import begin
-from veilflow.cli.values import given, numbers
+from veilflow.cli.values import given, one_or_more
 
 # a test keeps these words those of the library
 Reconstruction = StrEnum("Reconstruction", ["BCE", "MSE"])
@@ -37,24 +37,25 @@ def images(
     ] = None,
     partition: Annotated[
         Partition | None,
-        typer.Option(help="What each class has of its own; none: the flow is told the class."),
+        typer.Option(help="What each class has of its own; none: a condition of one flow."),
     ] = None,
     reconstruction: Annotated[
         Reconstruction | None, typer.Option(help="What the autoencoder is trained on.")
     ] = None,
     temperature: Annotated[
-        float | None, typer.Option(help="The root of the weight of that beside the density.")
+        float | None, typer.Option(help="Its square is the weight of the reconstruction.")
     ] = None,
     steps: options.Steps = None,
+    batch_size: options.BatchSize = None,
     sampling_rate: Annotated[
-        float | None, typer.Option(help="The probability that an image enters a batch.")
+        float | None, typer.Option(help="Instead: the probability that an image enters a batch.")
     ] = None,
-    clip_norms: Annotated[
+    clip_norm: Annotated[
         str | None,
         typer.Option(help="Bounds on one image's gradient: autoencoder,flow or one for both."),
     ] = None,
-    learning_rates: Annotated[
-        str | None, typer.Option(help="Of the optimizer: autoencoder,flow.")
+    learning_rate: Annotated[
+        str | None, typer.Option(help="Of the optimizer: autoencoder,flow or one for both.")
     ] = None,
     weight_decay: options.WeightDecay = None,
     seed: options.Seed = None,
@@ -74,27 +75,33 @@ def images(
     The specification says what is public of the images; a person writes it. A dry run opens no image.
     """
     check_out(out, force=force, inputs=(data, spec, *((labels,) if labels else ())))
+    from veilflow.engine.training import Training
     from veilflow.images import ImageSpec
     from veilflow.models.image.image_flow import ImageFlow
 
     allowed = begin(epsilon, delta, policy, data_ledger, dataset, conditional=seed is not None)
+    training = given(
+        steps=steps,
+        batch_size=batch_size,
+        sampling_rate=sampling_rate,
+        clip_norm=one_or_more("--clip-norm", clip_norm),
+        learning_rate=one_or_more("--learning-rate", learning_rate),
+        weight_decay=weight_decay,
+    )
     settings = given(
         num_records=num_records,
         partition=partition,
         reconstruction=reconstruction,
         temperature=temperature,
-        steps=steps,
-        sampling_rate=sampling_rate,
-        clip_norms=numbers("--clip-norms", clip_norms),
-        learning_rates=numbers("--learning-rates", learning_rates),
-        weight_decay=weight_decay,
+        training=Training(**training),
         seed=seed,
     )
     model = ImageFlow(spec=ImageSpec.from_file(spec), budget=allowed.budget, **settings)
+    plan = model.plan()
     if dry_run:
-        show_price(model.ledger(), delta=delta, as_json=as_json, recipe=model.recipe())
+        show_plan(plan, as_json=as_json)
         return
-    with allowed.reserved(model.ledger, data=data, checkpoint=checkpoint) as spent:
+    with allowed.reserved(lambda: plan.ledger, data=data, checkpoint=checkpoint) as spent:
         fitted = model.fit(
             data,
             labels,

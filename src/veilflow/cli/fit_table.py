@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from veilflow.cli import options
-from veilflow.cli.inspect import show_price
+from veilflow.cli.inspect import show_plan
 from veilflow.cli.output import check_out, guarded, tell
 from veilflow.cli.spending import begin
 from veilflow.cli.values import given, sizes
@@ -16,7 +16,6 @@ from veilflow.cli.values import given, sizes
 WarmStart = StrEnum("WarmStart", ["MARGINALS", "NONE"])
 
 Extra = StrEnum("Extra", ["ERROR", "IGNORE"])
-Invalid = StrEnum("Invalid", ["ERROR", "REPLACE"])
 
 
 @guarded
@@ -36,7 +35,8 @@ def table(
     pay_for_discovery: Annotated[
         bool,
         typer.Option(
-            "--pay-for-discovery", help="Forget what is not confirmed, and pay to find it."
+            "--pay-for-discovery",
+            help="Forget what is not confirmed, and pay to find it. Kinds must be confirmed.",
         ),
     ] = False,
     hidden: options.Hidden = None,
@@ -54,10 +54,7 @@ def table(
     extra: Annotated[
         Extra, typer.Option(help="What to do about columns that the schema does not have.")
     ] = Extra.ERROR,
-    invalid: Annotated[
-        Invalid, typer.Option(help="What to do about cells that are not as declared.")
-    ] = Invalid.ERROR,
-    hardened: options.Hardened = False,
+    invalid: options.Invalid = options.InvalidCells.ERROR,
     checkpoint: options.CheckpointFile = None,
     dry_run: options.DryRun = False,
     policy: options.PolicyFile = None,
@@ -72,36 +69,39 @@ def table(
     open the table.
     """
     check_out(out, force=force, inputs=(data, schema))
+    from veilflow.engine.training import Training
+    from veilflow.models.table.architecture import codes
     from veilflow.models.table.table_flow import TableFlow
     from veilflow.tabular.schema import Schema
 
     allowed = begin(epsilon, delta, policy, data_ledger, dataset, conditional=seed is not None)
-    settings = given(
-        num_records=num_records,
-        warm_start=warm_start,
-        warm_share=warm_share,
-        hidden=sizes(hidden),
-        most_bins=most_bins,
-        label_weight=label_weight,
+    training = given(
         steps=steps,
         batch_size=batch_size,
         sampling_rate=sampling_rate,
         clip_norm=clip_norm,
         learning_rate=learning_rate,
         weight_decay=weight_decay,
+    )
+    settings = given(
+        num_records=num_records,
+        warm_start=warm_start,
+        warm_share=warm_share,
+        flow=codes(hidden=sizes(hidden), most_bins=most_bins, label_weight=label_weight),
+        training=Training(**training),
         seed=seed,
     )
     model = TableFlow(
         schema=Schema.from_file(schema),
         budget=allowed.budget,
         pay_for_discovery=pay_for_discovery,
-        hardened=hardened,
         **settings,
     )
+    plan = model.plan()
     if dry_run:
-        show_price(model.preview(), delta=delta, as_json=as_json, recipe=model.recipe())
+        show_plan(plan, as_json=as_json)
         return
-    with allowed.reserved(model.preview, data=data, checkpoint=checkpoint) as spent:
+    with allowed.reserved(lambda: plan.ledger, data=data, checkpoint=checkpoint) as spent:
         fitted = model.fit(
             data,
             progress=True,

@@ -4,21 +4,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from veilflow._core.codec import plain
 from veilflow.cli import options
 from veilflow.cli.account import Accountant, AccountantFlag
 from veilflow.cli.output import claim, emit, guarded, safe, statement
 
 if TYPE_CHECKING:
     from veilflow.models.artifact import Artifact
-    from veilflow.models.image.recipe import ImageRecipe
-    from veilflow.models.planner import Recipe
-    from veilflow.models.table.recipe import TableRecipe
     from veilflow.privacy.events import Event
     from veilflow.privacy.guarantees import Guarantee
     from veilflow.privacy.ledger import Ledger
+    from veilflow.releases.plan import FitPlan
+    from veilflow.releases.release import Release
 
 # Accountants may be discretized more finely in another version; a false claim is further off.
 _ROUNDING = 1.001
+_UNSAID = ("kind", "purpose", "epsilon")
 
 
 @guarded
@@ -104,25 +105,52 @@ def ledger_table(records: list[dict[str, Any]]) -> Any:
     return table
 
 
-def show_price(
-    ledger: "Ledger",
-    *,
-    delta: float,
-    as_json: bool,
-    recipe: "Recipe | TableRecipe | ImageRecipe | None" = None,
-) -> None:
-    """Print what a fit would cost, on what that rests, and by its recipe what it would do."""
+def show_price(ledger: "Ledger", *, delta: float, as_json: bool) -> None:
+    """Print what a fit would cost, and on what that rests."""
     guarantee, entries = ledger.guarantee(delta=delta), describe_ledger(ledger, delta=delta)
     result = {"guarantee": guarantee.to_json(), "ledger": entries}
-    lines: list[str] = []
-    if recipe is not None:
-        planned = recipe.to_json()
-        result = {"recipe": planned, **result}
-        # the noise of each release is in the ledger
-        shown = {name: value for name, value in planned.items() if not name.endswith("noise")}
-        lines = [f"  {name.replace('_', ' ')}: {value}" for name, value in shown.items()]
     opening = f"nothing was spent. A fit would be\n{statement(guarantee)}"
-    emit(result, opening, ledger_table(entries), *lines, as_json=as_json)
+    emit(result, opening, ledger_table(entries), as_json=as_json)
+
+
+def show_plan(plan: "FitPlan", *, as_json: bool) -> None:
+    """Print what a fit would ask and cost, and on what its guarantee rests.
+
+    Raises:
+        BudgetError: A fit would be refused.
+    """
+    plan = plan.checked()
+    entries = describe_ledger(plan.ledger, delta=plan.budget.delta)
+    result = {"plan": plain(plan), "guarantee": plan.guarantee.to_json(), "ledger": entries}
+    shown = _choices(plan) | {release.purpose: _settings(release) for release in plan.releases}
+    settings = [f"  {name}: {text}" for name, text in shown.items() if text]
+    opening = f"nothing was spent. A fit would be\n{statement(plan.guarantee)}"
+    emit(result, opening, ledger_table(entries), *settings, as_json=as_json)
+
+
+def _choices(plan: "FitPlan") -> dict[str, str]:
+    """What a plan of one model has beside what all plans have."""
+    from veilflow.releases.plan import FitPlan
+
+    own = plan.__dataclass_fields__.keys() - FitPlan.__dataclass_fields__.keys()
+    values = {name: x for name, x in plain(plan).items() if name in own and x is not None}
+    return {
+        name.replace("_", " "): _listed(x) if isinstance(x, dict) else str(x)
+        for name, x in values.items()
+    }
+
+
+def _settings(release: "Release") -> str:
+    """The numbers that a release goes by, but for its noise, which is in the ledger."""
+    values = plain(release)
+    values |= values.pop("settings", {})
+    shown = {name: x for name, x in values.items() if name not in _UNSAID and "noise" not in name}
+    return _listed(shown)
+
+
+def _listed(values: dict[str, Any]) -> str:
+    shown = {name: x for name, x in values.items() if x is not None}
+    return ", ".join(f"{name.replace('_', ' ')} {x}" for name, x in shown.items())
 
 
 def _shown(found: "Artifact", result: dict[str, Any], again: "Guarantee | None") -> list[Any]:
@@ -139,7 +167,7 @@ def _shown(found: "Artifact", result: dict[str, Any], again: "Guarantee | None")
 
 def _facts(schema: dict[str, Any]) -> list[tuple[str, str]]:
     """The lines of a schema: of a table, one for each column and what was discovered of it."""
-    if isinstance(images := schema.get("images"), dict):
+    if isinstance(images := schema.get("spec"), dict):
         return [(name, str(value)) for name, value in images.items()]
     declared, words = schema.get("schema"), schema.get("vocabularies")
     if not isinstance(declared, dict) or not isinstance(words, dict):

@@ -8,7 +8,6 @@ from veilflow._core.npz import npz_names
 if TYPE_CHECKING:
     import numpy as np
 
-_CHUNK = 65_536
 _SERIES = ("values", "mask", "since")
 
 
@@ -22,49 +21,50 @@ def read_series(data: Path) -> tuple["np.ndarray", ...]:
     return tuple(_array(data, name) for name in _SERIES)
 
 
-def feature_names(data: Path, label: str, *, flag: str = "--label") -> list[str]:
+def feature_names(
+    data: Path, label: str, *, flag: str = "--label", invalid: str = "error"
+) -> list[str]:
     """The columns of a table but that of labels, which `flag` names, in their order."""
     from veilflow.tabular.frames import open_table
 
-    names = open_table(data, chunk=1).names
+    names = open_table(data, chunk=1, by_line=invalid == "replace").names
     _check_label(label, names, flag=flag)
     return [name for name in names if name != label]
 
 
-def read_labels(data: Path, label: str | None) -> "np.ndarray":
+def read_labels(data: Path, label: str | None, *, invalid: str = "error") -> list[str]:
     """The label of each record, as text.
+
+    Args:
+        data: The file.
+        label: The column of labels; None for the array of an NPZ file.
+        invalid: What to do about missing labels: "error", or "replace" them by "", which is no class.
 
     Raises:
         ValueError: There is no such column, or a label is missing. Shows none of them.
     """
-    import numpy as np
+    from veilflow.tabular.labels import label_column, label_word
 
     if label is None:
         found = _array(data, "labels")
         if found.ndim != 1:
             raise ValueError(f"labels in {data} must be one number or text for each record.")
-        return np.array([_word(cell) for cell in found.tolist()])
+        return [label_word(cell) for cell in found.tolist()]
     from veilflow.tabular.frames import open_table
 
-    table = open_table(data, chunk=_CHUNK)
-    _check_label(label, table.names)
-    place = table.names.index(label)
-    cells = [cell for block in table.blocks for cell in block(place).to_pylist()]
-    if any(cell is None or cell == "" for cell in cells):
+    _check_label(label, open_table(data, chunk=1, by_line=invalid == "replace").names)
+    labels = label_column(data, label, invalid=invalid)
+    if invalid == "error" and "" in labels:
         raise ValueError(f"column {label!r} has missing cells. Every record needs a label.")
-    return np.array([_word(cell) for cell in cells])
-
-
-def _word(cell: Any) -> str:
-    """A label as a person would write it: 1, not 1.0."""
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)
-    return str(cell).strip()
+    return labels
 
 
 def _check_label(label: str, names: tuple[str, ...], *, flag: str = "--label") -> None:
-    if label not in names:
-        raise ValueError(f"{flag} {label!r} is not a column. There are {', '.join(names)}.")
+    if label not in names:  # which are not shown: without a header, the first line is a record
+        raise ValueError(
+            f"{flag} {label!r} is not a column. Does the first line of the table name the columns, and "
+            "is the name spelled as there?"
+        )
 
 
 def _array(data: Path, name: str) -> "np.ndarray":

@@ -1,5 +1,6 @@
 """Flags and arguments that more than one command takes, each said once."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +46,12 @@ BoundsFile = Annotated[
 RowNorm = Annotated[
     float | None, typer.Option(help="Public bound on the L2 norm of a row, instead of bounds.")
 ]
+# a test keeps these words those of the library
+InvalidCells = StrEnum("InvalidCells", ["ERROR", "REPLACE"])
+Invalid = Annotated[
+    InvalidCells,
+    typer.Option(help="What to do about cells, and lines of text, that are not as declared."),
+]
 Columns = Annotated[str | None, typer.Option(help="Use only these columns: names, with commas.")]
 NumRecords = Annotated[int | None, typer.Option(help="The number of rows, if it is public.")]
 
@@ -52,9 +59,6 @@ NumRecords = Annotated[int | None, typer.Option(help="The number of rows, if it 
 Out = Annotated[Path, typer.Option(help="The model file to write, such as m.veil.")]
 Seed = Annotated[
     int | None, typer.Option(help="For research only: weakens the guarantee, and says so.")
-]
-Hardened = Annotated[
-    bool, typer.Option("--hardened", help="Noise that is safe in floating point; slower.")
 ]
 Steps = Annotated[int | None, typer.Option(help="Number of noisy steps.")]
 BatchSize = Annotated[int | None, typer.Option(help="Expected size of a batch.")]

@@ -11,12 +11,14 @@ import functools
 import json
 import math
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from veilflow._core.errors import VeilflowError
 
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
     from veilflow.privacy.guarantees import Guarantee
 
 P = ParamSpec("P")
+
+_VALUE = r"""['"]([\w-]+)['"]|True|\.\.\.|(?=[.,;) ]|$)"""
+_SAID_ALREADY = r"(?: \(--[^()]+\))?"
+_ARGUMENT = re.compile(rf"\b([a-z_]+)=(?:{_VALUE}){_SAID_ALREADY}")
+# how images are read; a command without such a flag should not send anybody to look for it
+_ONLY_PYTHON = ("size", "color", "layout", "invalid", "labels")
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
@@ -36,24 +44,37 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         try:
             with _warnings_as_notes():
                 return command(*args, **kwargs)
-        except BrokenPipeError:
+        except (BrokenPipeError, typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:
             code, message = 130, "interrupted. No result was written."
         except (ValueError, TypeError) as error:
-            code, message = 2, str(error)
+            code, message = (1, _unexpected(error)) if _is_foreign(error) else (2, str(error))
         except (VeilflowError, ImportError) as error:  # an extra is not installed
             code, message = 1, str(error)
         except OSError as error:
             code, message = 1, _file_problem(error)
         except MemoryError:
             code, message = 1, "not enough memory. Use fewer rows, or a smaller batch_size."
-        from veilflow.cli.hints import in_flags
-
+        except Exception as error:
+            code, message = 1, _unexpected(error)
         _say(f"error: {in_flags(message, command)}", style="bold red")
         raise typer.Exit(code)
 
     return run
+
+
+def in_flags(message: str, command: Callable[..., Any]) -> str:
+    """A message with `--invalid skip` for `invalid='skip'`, where the command has this flag."""
+    kinds = get_type_hints(command, include_extras=True)
+
+    def flag(found: re.Match[str]) -> str:
+        name, word = found.groups()
+        if any(isinstance(one, OptionInfo) for one in getattr(kinds.get(name), "__metadata__", ())):
+            return f"--{name.replace('_', '-')}{f' {word}' if word else ''}"
+        return f"{found[0]} (in Python)" if name in _ONLY_PYTHON else found[0]
+
+    return _ARGUMENT.sub(flag, message)
 
 
 def note(message: str) -> None:
@@ -110,7 +131,7 @@ def claim(guarantee: "Guarantee") -> str:
 
 def statement(guarantee: "Guarantee") -> str:
     """A guarantee for people: the claim and, one line each, what it rests on."""
-    lines = (f"  assuming: {safe(sentence)}" for sentence in guarantee.assumptions)
+    lines = (f"  assuming: {safe(one.sentence)}" for one in guarantee.assumptions)
     return "\n".join([claim(guarantee), *lines])
 
 
@@ -165,6 +186,20 @@ def _warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
+
+
+def _is_foreign(error: Exception) -> bool:
+    """Whether an error is in the words of another library, which may quote a record."""
+    ours = type(error).__module__.split(".")[0] in ("builtins", "veilflow")
+    return not ours or isinstance(error, UnicodeError)
+
+
+def _unexpected(error: Exception) -> str:
+    return (
+        f"something went wrong that veilflow does not expect ({type(error).__name__}). What it says is "
+        "not shown, because it may quote a record: set VEILFLOW_TRACEBACK=1 to see it, and please "
+        "report it."
+    )
 
 
 def _file_problem(error: OSError) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from veilflow.cli import options
 from veilflow.cli.bounds import Bounds, read_bounded
-from veilflow.cli.inspect import show_price
+from veilflow.cli.inspect import show_plan
 from veilflow.cli.labeled import feature_names
 from veilflow.cli.output import check_out, emit, guarded, note, safe, statement, tell
 from veilflow.cli.spending import begin
@@ -67,7 +67,7 @@ def fit(
     ] = 2.0,
     num_records: options.NumRecords = None,
     seed: options.Seed = None,
-    hardened: options.Hardened = False,
+    checkpoint: options.CheckpointFile = None,
     dry_run: options.DryRun = False,
     policy: options.PolicyFile = None,
     data_ledger: options.DataLedger = None,
@@ -104,16 +104,16 @@ def fit(
         scale=regression.scale,
         budget=allowed.budget,
         num_records=num_records,
-        hardened=hardened,
         seed=seed,
     )
+    plan = estimator.plan()
     if dry_run:
-        show_price(estimator.ledger(), delta=delta, as_json=as_json)
+        show_plan(plan, as_json=as_json)
         return
-    with allowed.reserved(estimator.ledger, data=data) as spent:
-        fitted = estimator.fit(regression.records(rows.values), progress=True)
-        told = {**fitted.settings, "regression": regression.to_json()}
-        fitted = dataclasses.replace(fitted, settings=told)
+    with allowed.reserved(lambda: plan.ledger, data=data, checkpoint=checkpoint) as spent:
+        records = regression.records(rows.values)
+        fitted = estimator.fit(records, progress=True, checkpoint=checkpoint, save_as=out)
+        fitted = dataclasses.replace(fitted, regression=regression)
         fitted.save(out)
         spent(fitted.ledger)
     result = {"out": out, **_told(fitted, 0.95)}
@@ -240,10 +240,9 @@ def _told(fitted: "FittedPosterior", level: float) -> dict[str, Any]:
     """What is known of each parameter, as plain JSON."""
     import numpy as np
 
-    from veilflow.models.posterior.flow_posterior import FEW
+    from veilflow._core.codec import plain
+    from veilflow.models.posterior.posterior_parts import FEW
 
-    # older files do not say it, and a fit by steps alone has no rounds
-    few = (fitted.settings.get("rounds") or {}).get("few", False)
     ends = fitted.interval(level)
     medians = np.median(fitted.sample(_DRAWS, seed=0), axis=0)
     columns = zip(fitted.parameters, fitted.mean, fitted.sd, medians, ends, strict=True)
@@ -261,9 +260,9 @@ def _told(fitted: "FittedPosterior", level: float) -> dict[str, Any]:
         "parameters": parameters,
         "level": level,
         "correlation": np.atleast_2d(fitted.correlation).tolist(),
-        "regression": fitted.settings.get("regression"),
+        "regression": plain(fitted.regression),
         "guarantee": fitted.guarantee.to_json(),
-        **({"warning": FEW} if few else {}),
+        **({"warning": FEW} if fitted.few else {}),
     }
 
 
@@ -280,10 +279,10 @@ def _table(fitted: "FittedPosterior", level: float) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in cells
     ]
-    regression = told["regression"]
+    regression = fitted.regression
     if regression is not None:
         lines.append(
-            f"{safe(regression['kind'])} regression of {safe(regression['target'])}; the intercept "
+            f"{safe(regression.kind)} regression of {safe(regression.target)}; the intercept "
             "is where all columns are at the middle of their bounds"
         )
     return "\n".join(lines)

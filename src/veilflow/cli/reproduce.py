@@ -49,9 +49,6 @@ def reproduce(
     page: Annotated[
         bool, typer.Option("--page", help="Run nothing: write the documentation page again.")
     ] = False,
-    any_code: Annotated[
-        bool, typer.Option("--any-code", help="Take finished runs of other versions of the code.")
-    ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for runs, records and figures.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -78,7 +75,6 @@ def reproduce(
             figure=figures,
             only=only or (),
             out=out,
-            any_code=any_code,
             small=small,
             fid=fid,
             say=note,

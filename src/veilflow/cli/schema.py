@@ -9,8 +9,8 @@ from veilflow.cli import options
 from veilflow.cli.output import check_out, emit, guarded, note, safe
 
 _WARNING = (
-    "the draft holds values that were read from the data and are NOT PUBLIC: keep it as private as "
-    "the data, replace them by what is publicly known, and confirm each column"
+    "kinds of columns and all values in the draft were read from the data and are NOT PUBLIC: keep it "
+    "as private as the data, correct it by what is publicly known, and confirm each column"
 )
 
 
@@ -23,17 +23,18 @@ def schema(
         int,
         typer.Option(help="Text with more distinct values than this becomes an open column."),
     ] = 100,
+    invalid: options.Invalid = options.InvalidCells.ERROR,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Draft a schema from a table. The draft is private until a person has confirmed every column.
 
-    Names and kinds of columns are printed; no value that was read from the data is.
+    Names and drafted kinds of columns are printed, for whoever holds the data; no value is.
     """
     check_out(out, force=force, inputs=(data,))
     from veilflow.tabular.draft import draft_schema
 
-    draft = draft_schema(data, label=label, max_categories=max_categories)
+    draft = draft_schema(data, label=label, max_categories=max_categories, invalid=invalid)
     draft.to_file(out)
     columns = [
         {"name": name, "kind": column.kind, "unconfirmed": list(column.unconfirmed)}
@@ -54,7 +55,7 @@ def _table(columns: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
-    for head in ("column", "kind", "to confirm"):
+    for head in ("column", "kind (NOT PUBLIC)", "to confirm"):
         table.add_column(head)
     for column in columns:
         table.add_row(safe(column["name"]), column["kind"], ", ".join(column["unconfirmed"]))

@@ -129,26 +129,6 @@ def in_force(policy: Path | None) -> "Policy | None":
     return found
 
 
-def afforded(budget: "Budget", *, hardened: bool) -> "Ledger":
-    """The most that a fit can spend of its budget if it does not tell beforehand.
-
-    Gaussian noise of the whole budget; hardened noise is not quite that, and counts as any release.
-    """
-    from veilflow.privacy import calibration
-    from veilflow.privacy.events import ApproximateDP, Event, Gaussian, NonPrivate
-    from veilflow.privacy.ledger import Ledger
-
-    event: Event = NonPrivate()
-    if budget.private and hardened:
-        event = ApproximateDP(budget.epsilon, budget.delta)
-    elif budget.private:
-        noise = calibration.calibrate(
-            Gaussian, budget, bracket=(1e-3, 1e6), increasing=False, what="noise"
-        )
-        event = Gaussian(noise)
-    return Ledger().spend(event, purpose="all of the budget")
-
-
 @guarded
 def spending(
     file: Annotated[Path, typer.Argument(help="The file of --data-ledger.")],
@@ -156,7 +136,7 @@ def spending(
     delta: Annotated[float | None, typer.Option(help="Where totals are stated.")] = None,
     settle: Annotated[
         bool,
-        typer.Option("--settle", help="Count a fit whose line was torn as all of its budget."),
+        typer.Option("--settle", help="Count a fit that is not in the file as all of its budget."),
     ] = False,
     epsilon: Annotated[float | None, typer.Option(help="With --settle: its epsilon.")] = None,
     policy: options.PolicyFile = None,
@@ -167,13 +147,11 @@ def spending(
     from veilflow.privacy.dataset_ledger import DatasetLedger, total_delta
 
     journal = DatasetLedger(file)
-    if not file.is_file():
+    if not file.is_file() and not settle:
         raise FileNotFoundError(2, "no such file", str(file))
     if settle:
         if dataset is None or epsilon is None or delta is None:
-            raise ValueError(
-                "--settle needs --dataset, --epsilon and --delta, those of the torn fit."
-            )
+            raise ValueError("--settle needs --dataset, --epsilon and --delta, those of the fit.")
         journal.settle(Budget(epsilon, delta), dataset=dataset)
     elif epsilon is not None:
         raise ValueError("--epsilon is for --settle.")

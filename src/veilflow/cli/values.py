@@ -29,6 +29,12 @@ def numbers(flag: str, text: str | None) -> tuple[float, ...] | None:
         ) from None
 
 
+def one_or_more(flag: str, text: str | None) -> float | tuple[float, ...] | None:
+    """The same, but for a single number, which comes by itself."""
+    listed = numbers(flag, text)
+    return listed[0] if listed is not None and len(listed) == 1 else listed
+
+
 def sizes(text: str | None) -> tuple[int, ...] | None:
     """Whole numbers with commas between them, if there are any: those of `--hidden`."""
     try:

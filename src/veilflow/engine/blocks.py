@@ -4,6 +4,10 @@ Python sees a run only between blocks of steps. What it sees there is released: 
 losses, norms or batch sizes.
 """
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
 import time
 from collections.abc import Callable
 
@@ -14,9 +18,9 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from veilflow._core.keys import Secret
+from veilflow._core.threefry import KEY_WORDS
 from veilflow.engine.checkpoint import Checkpoint
 from veilflow.engine.step import PURPOSES, State, Step
-from veilflow.privacy.noise_source import Grid, draw
 
 Monitor = Callable[[int], None]
 """Called between blocks with the number of steps done; sees nothing else."""
@@ -24,19 +28,14 @@ Monitor = Callable[[int], None]
 BLOCK = 256
 """Steps whose keys travel to the device together."""
 _BLOCK_SECONDS = 1.0
-_NOISE_BYTES = 64 * 2**20
 
 
 # one compiled program for all runs of a plan: the splits of a cross-validation compile once
 @eqx.filter_jit(donate="all-except-first")
-def run_block(inputs: tuple[Step, PyTree, Array, Array | None, Array], state: State) -> State:
-    """So many steps as the last of `inputs` says."""
-    step, records, words, noise, count = inputs
-
-    def body(i: Array, state: State) -> State:
-        return step(state, records, words[i], None if noise is None else noise[i])
-
-    return jax.lax.fori_loop(0, count, body, state)
+def run_block(inputs: tuple[Step, PyTree, Array, Array], state: State) -> State:
+    """As many steps as the last of `inputs` says."""
+    step, records, words, count = inputs
+    return jax.lax.fori_loop(0, count, lambda i, state: step(state, records, words[i]), state)
 
 
 def run_steps(
@@ -63,9 +62,7 @@ def run_steps(
     Returns:
         The released parameters.
     """
-    plan, block = step.plan, BLOCK
-    if step.grid is not None:
-        block = max(1, min(BLOCK, _NOISE_BYTES // (4 * step.grid.num_coordinates)))
+    plan = step.plan
     # a copy, because the first block takes its buffers over and the caller keeps its model
     state = step.init(jax.tree.map(jnp.array, trainable))
     done = 0
@@ -76,9 +73,8 @@ def run_steps(
 
     pace, saved = 1, time.monotonic()
     while done < plan.steps:
-        count = min(pace, block, plan.steps - done)
-        keys, noise = _keys(secret, done, count, block), _noise(step.grid, count, block)
-        inputs = jax.tree.map(jnp.asarray, (keys, noise, np.int32(count)))
+        count = min(pace, BLOCK, plan.steps - done)
+        inputs = jax.tree.map(jnp.asarray, (_keys(secret, done, count), np.int32(count)))
         started = time.monotonic()
         state = jax.block_until_ready(compiled((step, records, *inputs), state))
         elapsed = time.monotonic() - started
@@ -96,10 +92,27 @@ def run_steps(
 
 
 def check_records(records: PyTree) -> None:
-    """Raise unless they are arrays with the record as first axis, at least one."""
+    """Raise unless they are arrays with the record as first axis. There may be none."""
     lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(records)}
-    if len(lengths) != 1 or lengths & {(), (0,)}:
-        raise ValueError("records must be arrays of one common, positive length.")
+    if len(lengths) != 1 or () in lengths:
+        raise ValueError("records must be arrays of one common length.")
+
+
+def no_records(records: PyTree) -> bool:
+    """Whether there are none. Under add/remove that is a neighbour of one record, and trains alike."""
+    return jax.tree.leaves(records)[0].shape[0] == 0
+
+
+def with_one_place(records: PyTree, *, fill: int = 0) -> PyTree:
+    """Records with one place more, for a step to point at where it has nobody to point at.
+
+    Args:
+        records: Arrays with the record as first axis.
+        fill: What is in that place. A step must see to it that it is never drawn.
+    """
+    return jax.tree.map(
+        lambda x: jnp.concatenate([x, jnp.full((1, *x.shape[1:]), fill, x.dtype)]), records
+    )
 
 
 def check_floats(trainable: PyTree) -> None:
@@ -112,17 +125,14 @@ def check_floats(trainable: PyTree) -> None:
         )
 
 
-def _keys(secret: Secret, first: int, count: int, block: int) -> np.ndarray:
+def step_words(secret: Secret, first: int, count: int) -> np.ndarray:
+    """Raw keys of `count` steps from `first`: one for each purpose, uint32."""
+    return np.stack(
+        [secret.words(purpose, first, count, size=KEY_WORDS) for purpose in PURPOSES], axis=1
+    )
+
+
+def _keys(secret: Secret, first: int, count: int) -> np.ndarray:
     """Raw keys of `count` steps, padded to a block so that one compiled program serves all."""
-    words = np.zeros((block, len(PURPOSES), 2), np.uint32)
-    for i, purpose in enumerate(PURPOSES):
-        words[:count, i] = secret.words(purpose, first, count)
-    return words
-
-
-def _noise(grid: Grid | None, count: int, block: int) -> np.ndarray | None:
-    if grid is None:
-        return None
-    noise = np.zeros((block, grid.num_coordinates), np.int32)
-    noise[:count] = draw((count, grid.num_coordinates), grid=grid)
-    return noise
+    words = step_words(secret, first, count)
+    return np.concatenate([words, np.zeros((BLOCK - count, *words.shape[1:]), words.dtype)])

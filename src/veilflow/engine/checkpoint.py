@@ -6,6 +6,10 @@ same noise on other records or another plan would expose their difference, so a 
 plan and, by a keyed hash, its records, and refuses any others.
 """
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
 import hashlib
 import json
 import os
@@ -24,6 +28,8 @@ from veilflow.engine.plan import TrainingPlan
 from veilflow.privacy.guarantees import Sensitive
 
 _MAGIC = b"veilflow checkpoint 1\n"
+_STATE, _KEPT, _ARRAY = "leaf", "kept", "the array named"
+"""Names of arrays: of a training under way, and of what was released before."""
 _DIGEST = 32
 """Bytes of the hash behind the magic, over all that follows: no flipped bit may reuse noise."""
 
@@ -34,7 +40,7 @@ class Saved:
 
     secret: Secret
     context: dict[str, Any]
-    """Released facts of the run so far, as the model that started it wrote them."""
+    """What the run noted: plain values and arrays."""
     step: int
     plan: dict[str, Any] | None
     records: str | None
@@ -55,16 +61,13 @@ class Checkpoint:
         self._context: dict[str, Any] = {}
         self._records: str | None = None
         self._vouched = False
-        """Whether `_records` stand for what the next `restore` will see."""
+        """Whether the records were compared, by `begin` or `check_records`: training sees what is made
+        of them."""
 
-    def check_replayable(self, *, hardened: bool) -> None:
-        """Raise for a run whose noise is not made from its secret."""
-        if hardened:
-            raise PrivacyError(
-                "a hardened run cannot have a checkpoint: its noise is not replayed, so going on "
-                "twice from one file would be two releases for the price of one. Give up one of the "
-                "two."
-            )
+    @property
+    def context(self) -> dict[str, Any]:
+        """What was noted last."""
+        return dict(self._context)
 
     def read(self) -> Saved | None:
         """What is there, or None when there is nothing yet.
@@ -90,9 +93,10 @@ class Checkpoint:
             size = int.from_bytes(payload[:8], "little")
             meta = json.loads(json.loads(payload[8 : 8 + size])["__metadata__"]["veilflow"])
             secret = Secret(bytes.fromhex(meta["secret"]), chosen=bool(meta["chosen"]))
-            self._context = dict(meta["context"])
+            self._context = dict(_unpacked(meta["context"], arrays))
+            state = {name: x for name, x in arrays.items() if name.startswith(_STATE)}
             return Saved(
-                secret, self._context, int(meta["step"]), meta["plan"], meta["records"], arrays
+                secret, self._context, int(meta["step"]), meta["plan"], meta["records"], state
             )
         except (
             SafetensorError,
@@ -117,6 +121,11 @@ class Checkpoint:
         self._records, self._vouched = _fingerprint(records.open(), secret), True
         self._write({}, 0, None, secret)
 
+    def note(self, context: dict[str, Any], secret: Secret) -> None:
+        """Replace the context: what was released so far, between two trainings."""
+        self._context = dict(context)
+        self._write({}, 0, None, secret)
+
     def check_records(self, saved: Saved, records: Sensitive[PyTree]) -> None:
         """Raise unless `saved` was begun with these records: before anything is done with its secret.
 
@@ -136,9 +145,8 @@ class Checkpoint:
             PrivacyError: The checkpoint belongs to another plan or to other records.
             ArtifactError: Its arrays do not fit the model.
         """
-        if not self._vouched:  # by `begin` or `check_records`, once
+        if not self._vouched:
             self._records = _fingerprint(records, secret)
-        self._vouched = False
         saved = self.read()
         if saved is None:
             return state, 0
@@ -153,7 +161,7 @@ class Checkpoint:
         if saved.plan is None:  # begun, and killed before the first step was written down
             return state, 0
         leaves, treedef = jax.tree.flatten(state)
-        found = [saved.arrays.get(f"leaf{i}") for i in range(len(leaves))]
+        found = [saved.arrays.get(f"{_STATE}{i}") for i in range(len(leaves))]
         if len(saved.arrays) != len(leaves) or any(
             new is None or new.shape != old.shape or new.dtype != old.dtype
             for new, old in zip(found, leaves, strict=True)
@@ -163,7 +171,7 @@ class Checkpoint:
 
     def save(self, state: PyTree, step: int, *, plan: TrainingPlan, secret: Secret) -> None:
         """Write the state after `step` steps, atomically."""
-        arrays = {f"leaf{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
+        arrays = {f"{_STATE}{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(state))}
         self._write(arrays, step, _plain(plan), secret)
 
     def delete(self) -> None:
@@ -192,15 +200,16 @@ class Checkpoint:
         return self.path.with_name(f".{self.path.name}.partial")
 
     def _write(
-        self, arrays: dict[str, np.ndarray], step: int, plan: dict | None, secret: Secret
+        self, arrays: dict[str, np.ndarray], step: int, plan: dict[str, Any] | None, secret: Secret
     ) -> None:
         from safetensors.numpy import save
 
+        arrays = dict(arrays)
         meta = {
             "step": step,
             "plan": plan,
             "records": self._records,
-            "context": self._context,
+            "context": _packed(self._context, arrays),
             "secret": secret.reveal().hex(),
             "chosen": secret.chosen,
         }
@@ -217,6 +226,29 @@ class Checkpoint:
         os.replace(self._partial, self.path)
 
 
+def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """`value` as JSON has it, with its arrays moved to `arrays` and their names in their places."""
+    if isinstance(value, np.ndarray | np.generic):
+        name = f"{_KEPT}{len(arrays)}"
+        arrays[name] = np.asarray(value, order="C")  # a number stays one, without axes
+        return {_ARRAY: name}
+    if isinstance(value, dict):
+        return {str(key): _packed(item, arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_packed(item, arrays) for item in value]
+    return value
+
+
+def _unpacked(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {_ARRAY}:
+            return arrays[value[_ARRAY]]
+        return {key: _unpacked(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_unpacked(item, arrays) for item in value]
+    return value
+
+
 def _hash(payload: bytes) -> bytes:
     return hashlib.blake2b(payload, digest_size=_DIGEST).digest()
 
@@ -229,4 +261,13 @@ def _plain(plan: TrainingPlan) -> dict[str, Any]:
 def _fingerprint(records: PyTree, secret: Secret) -> str:
     leaves: list[Any] = [np.ascontiguousarray(x) for x in jax.tree.leaves(records)]
     shapes = repr([(x.shape, str(x.dtype)) for x in leaves]).encode()
-    return secret.fingerprint(shapes, *(memoryview(x).cast("B") for x in leaves))  # type: ignore[arg-type]
+    views = (_bytes(x) for x in leaves if x.size)
+    return secret.fingerprint(shapes, *views)  # type: ignore[arg-type]
+
+
+def _bytes(array: Any) -> memoryview | bytes:
+    """The numbers of an array, or its texts, each behind its length: no two lists look alike."""
+    if array.dtype != object:
+        return memoryview(array).cast("B")
+    texts = [str(text).encode("utf-8", "surrogatepass") for text in array.ravel()]
+    return b"".join(part for text in texts for part in (len(text).to_bytes(8, "little"), text))

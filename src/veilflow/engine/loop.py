@@ -1,31 +1,41 @@
 """Training of one model: what is checked before the first step, and what is released after the last."""
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
 
 from veilflow._core import check
 from veilflow._core.keys import Secret
-from veilflow.engine.blocks import Monitor, check_floats, check_records, run_steps
+from veilflow.engine.blocks import (
+    Monitor,
+    check_floats,
+    check_records,
+    no_records,
+    run_steps,
+    with_one_place,
+)
 from veilflow.engine.checkpoint import Checkpoint
 from veilflow.engine.memory import choose_chunk
 from veilflow.engine.observed import LossFn, num_parameters
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import PublicLossFn, Step
 from veilflow.nn.frozen import trainable_part
-from veilflow.privacy.events import TotalVariation
+from veilflow.privacy.events import ApproximateDP
+from veilflow.privacy.grid_noise import GridNoise, closeness, grid_for
 from veilflow.privacy.guarantees import Released, Sensitive
-from veilflow.privacy.noise_source import Grid, closeness, hardened_grid
 
 
 def train(
     plan: TrainingPlan,
     loss_fn: LossFn,
     model: Any,
-    records: Sensitive[PyTree],
+    records: Sensitive[Any],
     *,
     secret: Secret,
     public_loss_fn: PublicLossFn | None = None,
@@ -44,7 +54,7 @@ def train(
         plan: Every public number of the run.
         loss_fn: Loss of one record, `loss_fn(model, record, key)`.
         model: Any pytree; its inexact arrays are trained, except those in frozen modules.
-        records: Arrays with the record as first axis. At least one record.
+        records: Arrays with the record as first axis. There may be none: then all is noise.
         secret: Source of all randomness of the run.
         public_loss_fn: A term of the loss without records, added after the noise.
         chunk_size: Records handled at once; changes speed and memory only. None picks one.
@@ -55,42 +65,46 @@ def train(
         The released model.
 
     Raises:
-        ValueError: Records are empty or of unequal length.
-        PrivacyError: The checkpoint belongs to another plan or other records, or the run is
-            hardened and so cannot have one.
+        ValueError: Records are of unequal length.
+        PrivacyError: The checkpoint belongs to another plan or other records.
     """
     trainable, fixed = trainable_part(model)
     check_floats(trainable)
-    if checkpoint is not None:
-        checkpoint.check_replayable(hardened=plan.hardened)
     data = jax.tree.map(jnp.asarray, records.open())
     check_records(data)
+    empty = no_records(data)
+    if empty:
+        data = with_one_place(data)
     if chunk_size is None:
         chunk_size = choose_chunk(model, plan)
     check.count(chunk_size=chunk_size)
 
-    grid = grid_of(plan, model) if plan.hardened else None
-    step = Step(plan, loss_fn, public_loss_fn, fixed, chunk_size, grid)
+    noise = noise_of(plan, model)
+    step = Step(plan, loss_fn, public_loss_fn, fixed, chunk_size, noise, empty=empty)
     final = run_steps(step, trainable, data, secret=secret, checkpoint=checkpoint, monitor=monitor)
     return Released(eqx.combine(final, fixed), plan.event)
 
 
-def grid_of(plan: TrainingPlan, model: Any) -> Grid:
-    """The integer grid a hardened run of `plan` releases its sums on."""
+def noise_of(plan: TrainingPlan, model: Any) -> GridNoise | None:
+    """The noise of a step of `plan`; none without privacy."""
+    if not plan.private:
+        return None
     extra = len(jax.tree.leaves(plan.clipping.init()))  # one count beside the gradient, if adaptive
-    return hardened_grid(
+    grid = grid_for(
         plan.clipping.sensitivity,
         noise_multiplier=plan.noise_multiplier,
         num_coordinates=num_parameters(model) + extra,
     )
+    return GridNoise.on(grid)
 
 
-def hardened_slack(model: Any, *, steps: int, others: int = 0) -> TotalVariation:
-    """What a hardened run owes because its noise is only almost a rounded Gaussian.
+def noise_slack(num_parameters: int, *, steps: int, others: int = 0) -> ApproximateDP:
+    """What a run owes because its noise is only almost Gaussian.
 
     Args:
-        model: The model to be trained.
+        num_parameters: Numbers that are trained, at most.
         steps: Steps of the run.
-        others: Numbers that get such noise outside training.
+        others: Numbers that get noise outside of training, at most.
     """
-    return TotalVariation(closeness(steps * (num_parameters(model) + 1) + others))  # and a count
+    size = num_parameters + 1  # and a count, if the clipping is adaptive
+    return ApproximateDP(0.0, closeness(steps * size + others))

@@ -6,14 +6,19 @@ once. No array of size records x parameters is built for layers; loose parameter
 fallback, correct for every pytree, and the engine keeps chunks small when there are many.
 """
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
+from veilflow.engine.barrier import after_barrier
 from veilflow.nn.frozen import trainable_part, trainable_spec
 from veilflow.nn.once import check_taps_used_once
 from veilflow.nn.tap import AbstractLayer, Tap, is_layer, with_tap, zero_tap
@@ -183,20 +188,15 @@ def clipped_total(
 ) -> PyTree:
     """`clip` of the measured gradients, made from taps that are computed once.
 
-    Norms and sums must be made from the very same numbers. A compiler is free to compute a tap twice,
-    once fused into each, and where a loss is steep the two copies round far apart: the sum is then
-    longer than its norm says. So the taps go through a point that fusion doesn't cross: a barrier on
-    an accelerator; on a CPU, whose compiler drops barriers, a loop that runs once if anybody is there.
+    Norms and sums must be made from the very same numbers: see `engine/barrier.py`.
     """
-    if jax.default_backend() != "cpu":
-        return clip(measured(jax.lax.optimization_barrier(captured)), key)
+    parts = lambda c: (c.taps, c.loose)  # noqa: E731  # layers hold parameters, computed by nobody
 
-    def once(index: Int[Array, ""], total: PyTree) -> PyTree:
-        return clip(measured(captured), jax.random.fold_in(key, index))
+    def of(values: Any, index: Any) -> PyTree:
+        whole = eqx.tree_at(parts, captured, values)
+        return clip(measured(whole), jax.random.fold_in(key, index))
 
-    shapes = jax.eval_shape(once, jax.ShapeDtypeStruct((), jnp.int32), None)
-    zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-    return jax.lax.fori_loop(0, jnp.any(captured.keep).astype(jnp.int32), once, zero)
+    return after_barrier(of, parts(captured), needed=jnp.any(captured.keep))
 
 
 def num_parameters(model: Any) -> int:

@@ -3,11 +3,16 @@
 All of these act on released gradients, so they cost nothing. Schedules count steps and see no data.
 """
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false, reportMissingTypeStubs=false
+
 from dataclasses import dataclass
 
 import optax
 
 from veilflow._core import check
+from veilflow._core.fields import convert, finite, nonnegative, optional, positive
 
 # before the learning rate; each is what optax's optimizer of that name does
 _OPTIMIZERS = {
@@ -18,6 +23,7 @@ _OPTIMIZERS = {
     ),
     "adabelief": lambda momentum: optax.scale_by_belief(b1=momentum),
 }
+OPTIMIZERS = tuple(_OPTIMIZERS)
 _DEFAULT_MOMENTUM = {"sgd": 0.0, "adam": 0.9, "rmsprop": 0.0, "adabelief": 0.9}
 _SCHEDULES = ("constant", "cosine", "linear")
 
@@ -38,10 +44,15 @@ class Optimizer:
     which the records say nothing are a random walk of the noise; this holds them back, for free."""
 
     def __post_init__(self) -> None:
-        check.one_of(tuple(_OPTIMIZERS), optimizer=self.name)
+        check.one_of(OPTIMIZERS, optimizer=self.name)
         check.one_of(_SCHEDULES, schedule=self.schedule)
-        check.positive(learning_rate=self.learning_rate)
-        check.nonnegative(weight_decay=self.weight_decay)
+        convert(
+            self,
+            learning_rate=positive,
+            warmup=finite,
+            momentum=optional(finite),
+            weight_decay=nonnegative,
+        )
         for name, value in {"warmup": self.warmup, "momentum": self.momentum or 0.0}.items():
             if not 0 <= value < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, got {value}.")

@@ -11,6 +11,10 @@ a record's gradient has one place in the common arrays and one in those of its p
 whole.
 """
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,8 +27,17 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 from veilflow._core import check
 from veilflow._core.keys import Secret
 from veilflow.engine import sampling
-from veilflow.engine.blocks import Monitor, check_floats, check_records, run_block, run_steps
+from veilflow.engine.blocks import (
+    Monitor,
+    check_floats,
+    check_records,
+    no_records,
+    run_block,
+    run_steps,
+    with_one_place,
+)
 from veilflow.engine.checkpoint import Checkpoint
+from veilflow.engine.loop import noise_of
 from veilflow.engine.memory import choose_chunk
 from veilflow.engine.observed import LossFn, clipped_total, observe_gradients
 from veilflow.engine.plan import TrainingPlan
@@ -35,7 +48,7 @@ from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 _GPU_COMPILER = {"xla_gpu_autotune_level": 0, "xla_backend_optimization_level": 1}
 """The search for the fastest kernels takes longer than those save in a run of a minute."""
 
-PartedRecords = tuple[PyTree, Int[Array, " records"]]
+PartedRecords = tuple[Any, Int[Array, " records"]]
 """Arrays with the record as first axis, and the part of each record."""
 
 
@@ -104,7 +117,7 @@ def train_parts(
     *,
     num_parts: int,
     secret: Secret,
-    common: Callable[[Any], Sequence[PyTree]] | None = None,
+    common: Callable[[Any], Sequence[Any]] | None = None,
     chunk_size: int | None = None,
     at_once: int | None = None,
     checkpoint: Checkpoint | None = None,
@@ -136,13 +149,11 @@ def train_parts(
         The released models, stacked as they came.
 
     Raises:
-        ValueError: Records are empty or of unequal length, models are not stacked, the clipping
-            carries a state, or hardened noise is asked for.
+        ValueError: Records are of unequal length, models are not stacked, or the clipping
+            carries a state.
         PrivacyError: The checkpoint belongs to another plan or other records.
     """
     check.count(num_parts=num_parts)
-    if plan.hardened:
-        raise ValueError("models for parts have no hardened noise: it is drawn by the host.")
     if jax.tree.leaves(plan.clipping.init()):
         raise ValueError("models for parts need a clipping with a fixed bound.")
     in_common = held_in_common(models, num_parts=num_parts, common=common)
@@ -152,6 +163,8 @@ def train_parts(
     check_records((data, part))
     if part.ndim != 1:
         raise ValueError("the part of a record must be one number, for all records one array.")
+    if no_records(part):
+        data, part = with_one_place(data), with_one_place(part, fill=-1)  # outside all parts
     if chunk_size is None:
         shared, own = eqx.partition(trainable, in_common)
         one = eqx.filter_eval_shape(lambda m: jax.tree.map(lambda x: x[0], m), own)
@@ -160,8 +173,18 @@ def train_parts(
     at_once = num_parts if at_once is None else at_once
     check.count(at_once=at_once)
 
-    parts = {"num_parts": num_parts, "at_once": at_once, "in_common": in_common}
-    step = PartsStep(plan, loss_fn, None, fixed, chunk_size, **parts)
+    noise = noise_of(plan, models)
+    step = PartsStep(
+        plan,
+        loss_fn,
+        None,
+        fixed,
+        chunk_size,
+        noise,
+        num_parts=num_parts,
+        at_once=at_once,
+        in_common=in_common,
+    )
     final = run_steps(
         step,
         trainable,

@@ -36,8 +36,6 @@ class TrainingPlan:
     optimizer: Optimizer = field(default_factory=Optimizer)
     ema_decay: float | None = None
     """Decay of the running average of parameters that is returned; None returns the last ones."""
-    hardened: bool = False
-    """Noise from operating-system entropy on an integer grid, safe against floating-point attacks."""
     private: bool = True
     """False runs without noise; the ledger then says so and epsilon is infinite."""
 
@@ -54,8 +52,6 @@ class TrainingPlan:
         check.count(steps=self.steps)
         if self.ema_decay is not None:
             check.fraction(ema_decay=self.ema_decay)
-        if self.hardened and not self.private:
-            raise ValueError("hardened noise needs a private run: there is no noise to harden.")
 
     @property
     def event(self) -> Event:

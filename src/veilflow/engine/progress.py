@@ -1,6 +1,6 @@
 """Progress bars on standard error, for people and never in a log; the one of training shows epsilon."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from veilflow.engine.plan import TrainingPlan
@@ -13,7 +13,7 @@ Monitor = Callable[[int], None]
 @contextmanager
 def counting_bar(
     doing: str, total: int, *, note: Callable[[int], str] = lambda done: "", show: bool = True
-) -> Iterator[Monitor]:
+) -> Generator[Monitor, None, None]:
     """A monitor that draws a bar while the block lasts, if there is a terminal to draw on.
 
     Args:
@@ -55,7 +55,7 @@ def counting_bar(
 @contextmanager
 def progress_bar(
     plan: TrainingPlan, ledger: Ledger, *, delta: float, total_epsilon: float, show: bool = True
-) -> Iterator[Monitor]:
+) -> Generator[Monitor, None, None]:
     """A monitor for `train` that draws a bar while the block lasts.
 
     The epsilon shown for a run that is under way is a bound, by the fast RDP accountant and capped by
@@ -69,7 +69,7 @@ def progress_bar(
         if mark not in marks:  # at the end of the hundredth: what is shown is never too small
             upper = -(-mark * plan.steps // 100)
             marks[mark] = _spent(plan, ledger, upper, delta, total_epsilon)
-        return f"epsilon {marks[mark]}"
+        return f"epsilon {marks[mark]}" if plan.private else marks[mark]
 
     with counting_bar("training", plan.steps, note=spent, show=show) as monitor:
         yield monitor
@@ -77,6 +77,6 @@ def progress_bar(
 
 def _spent(plan: TrainingPlan, ledger: Ledger, done: int, delta: float, total: float) -> str:
     if not plan.private:
-        return "infinite"
+        return "no privacy"
     so_far = ledger.spend(plan.event_after(done), purpose="training") if done else ledger
     return f"{min(total, so_far.epsilon(delta=delta, accountant='rdp')):.3g}"

@@ -1,5 +1,9 @@
 """An optimizer whose learning rate differs from part to part of the model."""
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false, reportMissingTypeStubs=false
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +55,8 @@ class ScaledOptimizer(Optimizer):
         for rate in learning_rates:
             check.positive(learning_rate=rate)
         members = [{id(leaf) for leaf in jax.tree.leaves(part)} for part in parts]
-        largest, factors = max(learning_rates), []
+        largest = max(learning_rates)
+        factors: list[float] = []
         for leaf in jax.tree.leaves(trainable_part(model)[0]):
             found = [i for i, inside in enumerate(members) if id(leaf) in inside]
             if len(found) != 1:

@@ -1,5 +1,9 @@
 """One private step: draw, clip, add noise, move. All of it compiled, none of it on the host."""
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false, reportMissingTypeStubs=false
+
 from collections.abc import Callable
 from typing import Any
 
@@ -7,17 +11,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Int, Key, PyTree
+from jaxtyping import Array, Bool, Int, Key, PyTree, UInt32
 
 from veilflow._core import keys
 from veilflow.engine import sampling
 from veilflow.engine.observed import LossFn, clipped_total, observe_gradients
 from veilflow.engine.plan import TrainingPlan
 from veilflow.privacy.events import NonPrivate
+from veilflow.privacy.grid_noise import GridNoise
 from veilflow.privacy.guarantees import ClippedSum, Released
-from veilflow.privacy.mechanisms.gaussian import gaussian, hardened_gaussian
-from veilflow.privacy.noise_source import Grid
-from veilflow.privacy.unit import Adjacency
+from veilflow.privacy.mechanisms.gaussian import gaussian
 
 PublicLossFn = Callable[[Any], Array]
 """loss(model) without records: weight penalties, log-determinants of linear maps."""
@@ -48,7 +51,10 @@ class Step(eqx.Module):
     fixed: PyTree
     """The part of the model that is not trained."""
     chunk_size: int = eqx.field(static=True)
-    grid: Grid | None = eqx.field(static=True, default=None)
+    noise: GridNoise | None = None
+    """None only where the plan is not private."""
+    empty: bool = eqx.field(static=True, default=False)
+    """Whether there are no records at all: the one place that stands in for them is never drawn."""
 
     def init(self, trainable: PyTree) -> State:
         """The state before the first step."""
@@ -57,15 +63,16 @@ class Step(eqx.Module):
         start = jnp.zeros((), jnp.int32)
         return State(trainable, optimizer, self.plan.clipping.init(), average, start)
 
-    def __call__(
-        self, state: State, records: PyTree, words: Array, grid_noise: Array | None
-    ) -> State:
+    def __call__(self, state: State, records: PyTree, words: UInt32[Array, "3 4"]) -> State:
         """The next state; `words` holds one raw key for each of `PURPOSES`."""
-        draw_key, loss_key, noise_key = (keys.wrap(words[i]) for i in range(len(PURPOSES)))
+        draw_words, loss_words, noise_words = words
         num_records = jax.tree.leaves(records)[0].shape[0]
-        drawn = sampling.draw(draw_key, num_records, self.plan.sampling_rate)
+        drawn = sampling.draw(draw_words, num_records, self.plan.sampling_rate)
+        if self.empty:
+            drawn = jnp.zeros_like(drawn)
+        loss_key = keys.wrap(loss_words[: keys.WORDS])
         total = self.clipped_sum(state.trainable, state.clipping, records, drawn, loss_key)
-        released = self._release(total, noise_key, grid_noise)
+        released = self._release(total, noise_words)
         return self._move(state, released)
 
     def clipped_sum(
@@ -106,19 +113,11 @@ class Step(eqx.Module):
         )
         return ClippedSum(total, self.plan.clipping.sensitivity)
 
-    def _release(
-        self, query: ClippedSum, key: Key[Array, ""], grid_noise: Array | None
-    ) -> Released[PyTree]:
+    def _release(self, query: ClippedSum, words: UInt32[Array, " 4"]) -> Released[PyTree]:
         if not self.plan.private:
             return Released(query.total, NonPrivate())
-        if self.grid is not None:
-            return hardened_gaussian(query, grid=self.grid, noise=grid_noise)
-        return gaussian(
-            query,
-            noise_multiplier=self.plan.noise_multiplier,
-            adjacency=Adjacency.ADD_REMOVE,
-            key=key,
-        )
+        assert self.noise is not None, "a private step has noise"
+        return gaussian(query, noise=self.noise, words=words)
 
     def _move(self, state: State, released: Released[PyTree]) -> State:
         """Post-processing: what optimizers do with a released sum is free."""

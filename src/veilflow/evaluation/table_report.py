@@ -4,15 +4,29 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from veilflow.evaluation._cells import check_frames, numbers
 from veilflow.evaluation.classifiers import ClassifierScores, compare_classifiers
 from veilflow.evaluation.detection import detection_score
 from veilflow.evaluation.rank_correlation import RankCorrelations, compare_rank_correlations
 from veilflow.evaluation.table_marginals import TableMarginals, compare_table_marginals
-from veilflow.evaluation.value_shares import ValueShare, compare_value_shares
+from veilflow.tabular.columns import Numeric
 from veilflow.tabular.schema import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True)
+class ValueShare:
+    """Which part of the rows has one exact value in a column. As private as the real rows.
+
+    A spike at zero is easily smeared out by a model.
+    """
+
+    real: float
+    synthetic: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,3 +92,25 @@ def table_report(
         detection=detection_score(real_test, synthetic, schema, seed=seed),
         zeros=compare_value_shares(real_train, synthetic, schema),
     )
+
+
+def compare_value_shares(
+    real: "pd.DataFrame", synthetic: "pd.DataFrame", schema: Schema, *, value: float = 0.0
+) -> dict[str, ValueShare]:
+    """The share of cells that are exactly `value`, of every numeric column. As private as `real`.
+
+    Missing cells are among all cells, and are no value.
+
+    Args:
+        real: Real rows.
+        synthetic: Rows a model made.
+        schema: Of both.
+        value: The value to look for.
+    """
+    check_frames(schema, real=real, synthetic=synthetic)
+    shares = {}
+    for name, column in schema.columns.items():
+        if isinstance(column, Numeric):
+            found = [np.mean(numbers(f, name, column) == value) for f in (real, synthetic)]
+            shares[name] = ValueShare(real=float(found[0]), synthetic=float(found[1]))
+    return shares

@@ -1,6 +1,5 @@
 """Images and arrays: a declared specification, files and folders in, grids out."""
 
-from veilflow.images.celeba import read_celeba
 from veilflow.images.folders import image_files
 from veilflow.images.grid import save_grid
 from veilflow.images.image_set import Images, to_unit
@@ -11,7 +10,6 @@ __all__ = [
     "ImageSpec",
     "Images",
     "image_files",
-    "read_celeba",
     "read_images",
     "save_grid",
     "to_unit",

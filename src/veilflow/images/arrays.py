@@ -5,26 +5,45 @@ from typing import Any
 import numpy as np
 
 from veilflow._core import check
+from veilflow.images.image_set import to_unit
 from veilflow.images.resample import Fitting, InvalidImage
 from veilflow.images.spec import ImageSpec
 
 LAYOUTS = ("NHW", "NHWC", "NCHW")
 """Images first; then in which order come channels, height and width."""
 
+_NUMBERS = "biuf"
 _BLOCK = 2**18
 """Pixels that are in double precision at a time."""
 
 
 def from_array(
-    source: Any, spec: ImageSpec, *, layout: str | None, fitting: Fitting
+    source: Any, spec: ImageSpec, *, layout: str | None, fitting: Fitting, invalid: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """The pixels of all images, and for each image whether it holds something that is no number.
 
-    Bytes stay bytes where the declared range is theirs, and are not copied if they lie as wanted.
+    Bytes of an array stay bytes where the declared range is theirs, and are not copied if they lie as
+    wanted. Images of a list are read one by one, and are floats whatever each of them is.
+
+    Args:
+        source: An array, or a list of images.
+        spec: What is declared about them.
+        layout: Of the array, or None to go by its shape.
+        fitting: What to do about other sizes.
+        invalid: "error", or "skip" images of a list that are not as declared: they count as holding
+            something that is no number.
     """
-    if isinstance(source, list | tuple) and not source:  # no images have any shape
-        source, layout = np.empty((0, *spec.shape), np.uint8), "NCHW"
-    array = _real(source)
+    if not hasattr(source, "__array__") and not isinstance(source, list | tuple):
+        raise TypeError(
+            f"images must be a folder, a file, or an array, got {type(source).__name__}."
+        )
+    if layout is not None:
+        check.one_of(LAYOUTS, layout=layout)
+    if isinstance(source, list | tuple):
+        return _one_by_one(source, spec, layout, fitting, invalid)
+    array = np.asarray(source)
+    if array.dtype.kind not in _NUMBERS and array.ndim:
+        return _one_by_one(array, spec, layout, fitting, invalid)
     array = _channels_first(array, spec, layout, fitting)
     num_images, shape = len(array), array.shape[1:]
     try:
@@ -35,12 +54,46 @@ def from_array(
     if array.dtype == kind == np.uint8 and shape == spec.shape and fitting.crop is None:
         return np.ascontiguousarray(array), np.zeros(num_images, bool)
     pixels = empty_pixels(num_images, spec, kind)
-    invalid = np.zeros(num_images, bool)
+    missing = np.zeros(num_images, bool)
     step = max(1, _BLOCK // max(1, int(np.prod(shape))))
     for start in range(0, num_images, step):
         block = slice(start, start + step)
-        pixels[block], invalid[block] = to_pixels(array[block], spec, fitting, kind)
-    return pixels, invalid
+        pixels[block], missing[block] = to_pixels(array[block], spec, fitting, kind)
+    return pixels, missing
+
+
+def _one_by_one(
+    images: Any, spec: ImageSpec, layout: str | None, fitting: Fitting, invalid: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Images that have no type in common: one array of them would let one decide the type of all."""
+    pixels = empty_pixels(len(images), spec, np.float32)
+    missing = np.zeros(len(images), bool)
+    for place, image in enumerate(images):
+        try:
+            one = _numbers(image)[None]
+            found, bad = from_array(one, spec, layout=layout, fitting=fitting, invalid=invalid)
+        except (TypeError, ValueError):
+            if invalid == "error":
+                raise
+            pixels[place], missing[place] = 0.0, True
+            continue
+        pixels[place], missing[place] = to_unit(found[0]), bad[0]
+    return pixels, missing
+
+
+def _numbers(image: Any) -> np.ndarray:
+    """One image as an array of numbers."""
+    try:
+        array = np.asarray(image)
+        if array.dtype.kind in _NUMBERS:
+            return array
+        if array.dtype.kind == "c" and not np.imag(array).any():
+            return np.real(array)
+        if array.dtype.kind == "O":
+            return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):  # whose words may quote a pixel
+        pass
+    raise TypeError("pixels must be real numbers, and the rows of an image must have one length.")
 
 
 def to_pixels(
@@ -74,30 +127,12 @@ def empty_pixels(num_images: int, spec: ImageSpec, kind: Any) -> np.ndarray:
         ) from None
 
 
-def _real(source: Any) -> np.ndarray:
-    if not hasattr(source, "__array__") and not isinstance(source, list | tuple):
-        raise TypeError(
-            f"images must be a folder, a file, or an array, got {type(source).__name__}."
-        )
-    try:
-        array = np.asarray(source)
-    except ValueError:
-        raise ValueError(
-            "images of one array must all have the same size. Resize them, or read them from a folder "
-            "with size='resize'."
-        ) from None
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"pixels must be real numbers, got an array of type {array.dtype}.")
-    return array
-
-
 def _channels_first(
     array: np.ndarray, spec: ImageSpec, layout: str | None, fitting: Fitting
 ) -> np.ndarray:
     """The same array as (images, channels, height, width)."""
     if layout is None:
         layout = _layout(array, spec, fitting)
-    check.one_of(LAYOUTS, layout=layout)
     if array.ndim != len(layout):
         raise ValueError(
             f"an array of layout {layout} has {len(layout)} dimensions, got {array.ndim}. "

@@ -2,7 +2,6 @@
 
 import numbers
 import unicodedata
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,41 +13,39 @@ NOT_A_CLASS = -1
 
 
 def class_places(labels: Any, spec: ImageSpec) -> np.ndarray:
-    """For each label of an array its place in the class list, or `NOT_A_CLASS`.
+    """For each label its place in the class list, or `NOT_A_CLASS`.
 
-    Text is one of the classes as it is written (see `text_places`). Numbers are looked up among
-    classes that are numbers, and are places, counted from 0, where classes are text.
+    Text is one of the classes as it is written, without spaces around it; whole numbers are decimal.
+    Numbers are looked up among classes that are numbers, and are places, counted from 0, where classes
+    are text. What type an array of labels has makes no difference: 2, 2.0 and True are the numbers 2,
+    2 and 1.
+
+    Args:
+        labels: An array in one row, or anything to go through one by one.
+        spec: What is declared about the images.
 
     Raises:
-        TypeError: If labels are neither text nor numbers.
         ValueError: If they are not in one row.
     """
-    array = np.asarray(labels)
-    if array.ndim != 1:
+    labels = np.asarray(labels) if hasattr(labels, "__array__") else labels
+    dimensions = getattr(labels, "ndim", 1)
+    if dimensions != 1:
         raise ValueError(
-            f"labels must have 1 dimension, one label for each image, got {array.ndim}."
+            f"labels must have 1 dimension, one label for each image, got {dimensions}."
         )
-    if array.dtype.kind in "UTO":
-        return text_places(array.tolist(), spec)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"labels must be text or whole numbers, got the type {array.dtype}.")
-    places = np.full(len(array), NOT_A_CLASS, np.int32)
-    for place, value in enumerate(_numbers(spec)):
-        places[array == value] = place
-    return places
-
-
-def text_places(labels: Iterable[Any], spec: ImageSpec) -> np.ndarray:
-    """The same for labels one by one: spaces around text are dropped, whole numbers are decimal."""
-    known: dict[Any, int] = {str(value): place for place, value in enumerate(spec.classes)}
-    by_number = {value: place for place, value in enumerate(_numbers(spec))}
+    words: dict[str, int] = {str(value): place for place, value in enumerate(spec.classes)}
+    by_number: dict[Any, int] = {value: place for place, value in enumerate(_numbers(spec))}
 
     def place(label: Any) -> int:
         if isinstance(label, str):
-            return known.get(unicodedata.normalize("NFC", label.strip()), NOT_A_CLASS)
-        if isinstance(label, numbers.Integral) and not isinstance(label, bool):
-            return by_number.get(int(label), NOT_A_CLASS)
-        return NOT_A_CLASS
+            return words.get(unicodedata.normalize("NFC", label.strip()), NOT_A_CLASS)
+        label = label.item() if isinstance(label, np.bool_) else label
+        if not isinstance(label, numbers.Number):
+            return NOT_A_CLASS
+        try:  # equal numbers of all types have one hash
+            return by_number.get(label, NOT_A_CLASS)
+        except TypeError:  # but a signaling NaN has none
+            return NOT_A_CLASS
 
     return np.array([place(label) for label in labels], np.int32)
 

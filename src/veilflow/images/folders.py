@@ -4,7 +4,6 @@ Names of files may be names of people. So errors say which file it is in the ord
 `image_files` lists that order for whoever may see the names.
 """
 
-import csv
 import os
 import posixpath
 import stat
@@ -15,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from veilflow._core.lines import records, split_line
 from veilflow.images.arrays import empty_pixels, to_pixels
-from veilflow.images.classes import NOT_A_CLASS, text_places
+from veilflow.images.classes import NOT_A_CLASS, class_places
 from veilflow.images.decode import SUFFIXES, decode, decoding
 from veilflow.images.resample import Fitting, InvalidImage
 from veilflow.images.spec import ImageSpec
@@ -76,28 +76,18 @@ def _class_entries(folder: Path, name: str) -> list[Entry]:
 
 
 def list_csv(path: Path, names: Sequence[str] | None) -> list[Entry]:
-    """The files and labels that a CSV names, in its order; each line is one image."""
+    """The files and labels that a CSV names, in its order; each line is one image, read by itself."""
     file_name, label_name = names or _NAMES
-    entries = []
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, strict=True)
-            header = [cell.strip() for cell in next(lines, [])]
-            for name in (file_name, label_name):
-                if header.count(name) != 1:  # the header is not shown: it may be a record
-                    raise ValueError(
-                        f"the first line of {path.name} must name one column {name!r}. Add it, or "
-                        "pass names=(column of files, column of labels)."
-                    )
-            places = header.index(file_name), header.index(label_name)
-            for cells in lines:
-                if cells:
-                    entries.append(_line(cells, *places))
-    except (UnicodeDecodeError, csv.Error):
-        raise ValueError(
-            f"{path.name} is not a CSV file in UTF-8, or has a line that is not finished."
-        ) from None
-    return once(entries)
+    lines = map(split_line, records(path))
+    header = [cell.strip() for cell in next(lines, [])]
+    for name in (file_name, label_name):
+        if header.count(name) != 1:  # the header is not shown: it may be a record
+            raise ValueError(
+                f"the first line of {path.name} must name one column {name!r}. Add it, or pass "
+                "names=(column of files, column of labels)."
+            )
+    places = header.index(file_name), header.index(label_name)
+    return once([_line(cells, *places) for cells in lines])
 
 
 def once(entries: list[Entry]) -> list[Entry]:
@@ -116,7 +106,7 @@ def read_entries(
     """Pixels and places of labels of these files, read one by one into one array."""
     kind = np.uint8 if spec.is_byte else np.float32
     pixels = empty_pixels(len(entries), spec, kind)
-    labels = text_places((e.label for e in entries), spec) if spec.classes else None
+    labels = class_places((e.label for e in entries), spec) if spec.classes else None
     kept = []
     with decoding() as pillow:
         for place, entry in enumerate(entries):

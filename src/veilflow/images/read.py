@@ -41,8 +41,9 @@ def read_images(
     """Read a set of images.
 
     Args:
-        source: An array; an IDX file (`.idx`, `-ubyte`, with or without `.gz`), `.npy` or `.npz`; or a
-            folder of image files, in one sub-folder for each class, or flat.
+        source: An array; an IDX file (`.idx`, `-ubyte`, with or without `.gz`), `.npy` or `.npz`; a
+            folder of image files, in one sub-folder for each class, or flat; or images that were
+            read before.
         spec: What is declared about the images.
         labels: Labels for an array, or an IDX or `.npy` file of them; for a flat folder, a CSV that
             names files and labels. Not needed where sub-folders or an `.npz` tell them.
@@ -75,7 +76,7 @@ def read_images(
     if labels is not None and not spec.classes:
         raise ValueError("there are labels, but no classes are declared. Declare them in the spec.")
     if isinstance(source, Images):
-        return _same(source, spec)
+        return _same(source, spec, labels)
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         if path.is_dir():
@@ -86,7 +87,7 @@ def read_images(
         labels, _ = _read_file(Path(labels), None, labeled=False)
     if spec.classes and labels is None:
         raise ValueError("classes are declared, but there are no labels. Pass labels=.")
-    pixels, missing = from_array(source, spec, layout=layout, fitting=fitting)
+    pixels, missing = from_array(source, spec, layout=layout, fitting=fitting, invalid=invalid)
     if missing.any() and invalid == "error":
         raise ValueError(
             "there are pixels that are no numbers (NaN). Replace them by a public rule, or pass "
@@ -99,7 +100,9 @@ def read_images(
     return Images(pixels[keep], None if places is None else places[keep], spec)
 
 
-def _same(images: Images, spec: ImageSpec) -> Images:
+def _same(images: Images, spec: ImageSpec, labels: Any) -> Images:
+    if images.labels is not None and labels is not None:
+        raise ValueError("these images have their labels already. Leave labels out.")
     if images.spec != spec:
         raise ValueError("these images were read by another specification. Read them by this one.")
     return images

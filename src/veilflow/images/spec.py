@@ -3,15 +3,13 @@
 import json
 import math
 import os
-import re
-import tomllib
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from veilflow._core import check
+from veilflow._core import check, toml
 from veilflow._core.store import write_atomic
 
 _HEAD = "# A set of images, as veilflow reads them. All of it must be public knowledge."
@@ -110,17 +108,11 @@ class ImageSpec:
             ValueError: If the file is not TOML, or a field is unknown or not allowed.
             OSError: If there is no such file, or it may not be read.
         """
-        name = Path(path).name
+        data = Path(path).read_bytes()
         try:
-            return cls.from_json(tomllib.loads(Path(path).read_bytes().decode("utf-8-sig")))
-        except UnicodeDecodeError:
-            raise ValueError(f"{name} is not UTF-8 text. Save it as UTF-8.") from None
-        except tomllib.TOMLDecodeError as error:  # its message may quote the text
-            place = re.search(r"\(at .*\)$", str(error))
-            where = f" {place[0]}" if place else ""
-            raise ValueError(f"{name} is not valid TOML{where}.") from None
+            return cls.from_json(toml.parse(data))
         except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+            raise ValueError(f"{Path(path).name}: {error}") from None
 
 
 def _classes(given: Any) -> tuple[str, ...] | tuple[int, ...]:

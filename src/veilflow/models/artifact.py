@@ -8,7 +8,7 @@ import numpy as np
 
 from veilflow._core import store
 from veilflow._core.errors import ArtifactError
-from veilflow.privacy.events import Event, NonPrivate, PoissonSampled, Repeated, Together
+from veilflow.privacy.events import NonPrivate, flat
 from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.ledger import Ledger
 
@@ -107,25 +107,17 @@ def check(artifact: Artifact) -> None:
                 f"the guarantee is for {name} {ours.value!r} but the ledger for {theirs.value!r}. "
                 "Do not rely on this file."
             )
-    left_out = [text for text in ledger.assumptions if text not in guarantee.assumptions]
+    left_out = [one for one in ledger.assumptions if one not in guarantee.assumptions]
     if left_out:
         raise ArtifactError(
-            f"the guarantee leaves out an assumption of its ledger: {left_out[0]!r}. Do not rely "
-            "on this file."
+            f"the guarantee leaves out an assumption of its ledger: {left_out[0].sentence!r}. Do "
+            "not rely on this file."
         )
-    if any(_non_private(entry.event) for entry in ledger.entries) and guarantee.epsilon != np.inf:
+    if NonPrivate() in flat(ledger.event) and guarantee.epsilon != np.inf:
         raise ArtifactError(
             "the ledger records a use of the data without privacy, but the guarantee claims a "
             f"finite epsilon of {guarantee.epsilon:.4g}. Do not rely on this file."
         )
-
-
-def _non_private(event: Event) -> bool:
-    if isinstance(event, PoissonSampled | Repeated):
-        return _non_private(event.event)
-    if isinstance(event, Together):
-        return any(_non_private(part) for part in event.events)
-    return isinstance(event, NonPrivate)
 
 
 def _parsed(what: str, parse: Any, data: Any) -> Any:

@@ -1,7 +1,7 @@
 """How a fitted density is put together, as plain sizes: enough to rebuild its shape from a file."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -142,18 +142,6 @@ class Assembly:
                 self, components=len(mixture.means), bits=grid.bits, blend=base.weights[0]
             )
         return self
-
-    def to_json(self) -> dict[str, Any]:
-        """The sizes as plain JSON values."""
-        architecture = None if self.architecture is None else self.architecture.to_json()
-        return {**asdict(self), "architecture": architecture}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Assembly":
-        """The sizes written by `to_json`."""
-        made = data["architecture"]
-        architecture = None if made is None else Architecture.from_json(made)
-        return cls(**{**data, "architecture": architecture})
 
 
 def join(

@@ -4,14 +4,17 @@ Everything here is a function of declared facts. Rows outside are moved to the b
 of the model's definition and costs nothing; how many there were is private.
 """
 
+import numbers
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
 from veilflow._core import check
+from veilflow._core.codec import Tagged
+from veilflow._core.fields import positive
 
 Rows = Float[np.ndarray, "rows dim"]
 
@@ -21,8 +24,11 @@ _SMALLEST = 1e-300
 """Below this a scale nears the subnormal numbers and loses its digits."""
 
 
-class Domain(ABC):
+class Domain(Tagged, ABC):
     """A set of allowed rows and its scaling. Arithmetic is in double precision, on the host."""
+
+    fact: ClassVar[str]
+    """What a person declares, as an assumption names it."""
 
     @property
     @abstractmethod
@@ -39,6 +45,11 @@ class Domain(ABC):
         """Largest flow coordinate of an allowed row."""
         return _BORDER
 
+    @property
+    @abstractmethod
+    def lowest(self) -> Float[np.ndarray, "#dim"]:
+        """What stands for a cell that is no number, where such cells are replaced."""
+
     @abstractmethod
     def radius(self, dim: int) -> float:
         """Largest length of an allowed row of `dim` numbers, in flow coordinates."""
@@ -47,9 +58,13 @@ class Domain(ABC):
     def clamp(self, rows: Rows) -> Rows:
         """Each row moved to the nearest allowed one (for a ball: shrunk to it)."""
 
-    @abstractmethod
-    def to_json(self) -> dict[str, Any]:
-        """The declared facts as plain JSON values."""
+    def finite(self, rows: Rows) -> Rows:
+        """Each row with a finite number in every cell, by declared facts alone.
+
+        What is no number becomes `lowest`. What is infinite becomes the largest double there is, which
+        lies outside of the domain as it did before.
+        """
+        return np.nan_to_num(np.where(np.isnan(rows), self.lowest, rows))
 
     def check_dim(self, dim: int) -> None:
         """Raise unless rows of `dim` numbers fit."""
@@ -82,19 +97,12 @@ class Box(Domain):
 
     low: tuple[float, ...]
     high: tuple[float, ...]
+    fact: ClassVar[str] = "bounds"
 
-    @classmethod
-    def declared(cls, bounds: Any) -> "Box":
-        """From `(low, high)`: two numbers for all columns, or two sequences, one entry a column."""
-        try:
-            low, high = bounds
-            low, high = np.atleast_1d(np.float64(low)), np.atleast_1d(np.float64(high))
-            low, high = np.broadcast_arrays(low, high)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                "bounds must be (low, high), each a number or one number per column, for example "
-                "bounds=(0, 1) or bounds=([0, 18], [1, 99])."
-            ) from error
+    def __post_init__(self) -> None:
+        low, high = np.array(self.low, np.float64), np.array(self.high, np.float64)
+        if low.shape != high.shape:
+            raise ValueError("bounds must have as many lower ends as upper ones.")
         finite = np.isfinite(low).all() and np.isfinite(high).all()
         if low.ndim != 1 or low.size == 0 or not finite:
             raise ValueError("bounds must be finite numbers, one pair per column.")
@@ -110,6 +118,20 @@ class Box(Domain):
             raise ValueError("bounds are too far apart for double precision.")
         if not (width > _SMALLEST).all():
             raise ValueError("bounds are too close together for double precision.")
+
+    @classmethod
+    def declared(cls, bounds: Any) -> "Box":
+        """From `(low, high)`: two numbers for all columns, or two sequences, one entry a column."""
+        try:
+            low, high = bounds
+            low, high = np.broadcast_arrays(_ends(low), _ends(high))
+            if low.ndim != 1:
+                raise ValueError("neither a number nor a list")
+        except (OverflowError, TypeError, ValueError) as error:
+            raise ValueError(
+                "bounds must be (low, high), each a number or one number per column, for example "
+                "bounds=(0, 1) or bounds=([0, 18], [1, 99])."
+            ) from error
         return cls(tuple(low.tolist()), tuple(high.tolist()))
 
     @property
@@ -120,14 +142,15 @@ class Box(Domain):
     def center(self) -> np.ndarray:
         return np.array(self.low) / 2 + np.array(self.high) / 2
 
+    @property
+    def lowest(self) -> np.ndarray:
+        return np.array(self.low)
+
     def radius(self, dim: int) -> float:
         return _BORDER * dim**0.5
 
     def clamp(self, rows: Rows) -> Rows:
         return np.clip(rows, self.low, self.high)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": "box", "low": list(self.low), "high": list(self.high)}
 
 
 @dataclass(frozen=True)
@@ -135,6 +158,7 @@ class Ball(Domain):
     """Rows of Euclidean norm at most `row_norm`, all columns on one scale."""
 
     row_norm: float
+    fact: ClassVar[str] = "the largest norm of a row"
 
     def __post_init__(self) -> None:
         check.positive(row_norm=self.row_norm)
@@ -149,6 +173,10 @@ class Ball(Domain):
     def center(self) -> np.ndarray:
         return np.zeros(1)
 
+    @property
+    def lowest(self) -> np.ndarray:
+        return np.zeros(1)  # of a ball no number is the lowest in every direction
+
     def radius(self, dim: int) -> float:
         return _BORDER
 
@@ -159,9 +187,6 @@ class Ball(Domain):
         shrunk = rows / np.where(largest > 0, largest, 1.0)
         room = self.row_norm / np.maximum(np.linalg.norm(shrunk, axis=1, keepdims=True), 1.0)
         return np.where(largest > room, shrunk * room, rows)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": "ball", "row_norm": self.row_norm}
 
 
 def declared(*, bounds: Any, row_norm: float | None) -> Domain:
@@ -174,14 +199,18 @@ def declared(*, bounds: Any, row_norm: float | None) -> Domain:
         )
     if row_norm is None:
         return Box.declared(bounds)
-    check.positive(row_norm=row_norm)
-    return Ball(float(row_norm))
+    return Ball(positive("row_norm", row_norm))
 
 
-def from_json(data: dict[str, Any]) -> Domain:
-    """The domain written by `to_json`."""
-    if data["kind"] == "ball":
-        return Ball(float(data["row_norm"]))
-    if data["kind"] == "box":
-        return Box.declared((data["low"], data["high"]))
-    raise ValueError(f"unknown kind of domain {str(data['kind'])[:40]!r}.")
+def plain_bounds(name: str, bounds: Any) -> tuple[Any, Any]:
+    """A rule for the field `bounds` of settings: two numbers, or two tuples of one a column."""
+    box = Box.declared(bounds)
+    return (box.low[0], box.high[0]) if len(box.low) == 1 else (box.low, box.high)
+
+
+def _ends(values: Any) -> np.ndarray:
+    """Lower or upper ends in double precision; neither texts nor truth values pass for numbers."""
+    listed = np.asarray(values, object)
+    if not all(isinstance(x, numbers.Real) and not isinstance(x, bool) for x in listed.flat):
+        raise TypeError("not numbers")
+    return np.atleast_1d(listed.astype(np.float64))

@@ -1,92 +1,154 @@
-"""What all fitted densities share: scores, files and how they show themselves."""
+"""A fitted model: the plan that was executed, what was released, and one file that holds both."""
 
+import dataclasses
 import os
-from abc import abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, get_type_hints
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from veilflow._core.keys import Secret
-from veilflow.flows import AbstractBase
+from veilflow._core import codec
 from veilflow.models import artifact as artifacts
-from veilflow.models import domain as domains
-from veilflow.models.domain import Domain
-from veilflow.models.sampling import AbstractSampler, blocks
 from veilflow.privacy.guarantees import Guarantee
-from veilflow.tabular.io import read_rows
+from veilflow.privacy.ledger import Ledger
+from veilflow.releases.plan import FitPlan
 
-_CHUNK = 4096
-"""Rows handled at once, by one compiled program."""
+ARRAYS = {"arrays": True}
+"""Metadata of the field that holds the arrays of a model, as any tree."""
+STATE = {"state": True}
+"""Metadata of a field that belongs to a running process and not to the file."""
 
 
-class AbstractFitted(AbstractSampler):
-    """A released density over flow coordinates, seen in the units of the data."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Fitted(ABC):
+    """What `fit` returns. Everything that can be asked of it is post-processing, and costs nothing.
 
-    domain: Domain
+    A subclass adds public fields, which the codec can write, and one field of arrays.
+
+    Attributes:
+        plan: What was executed. A subclass with a plan of its own names its type: a file is read by
+            it, also where nothing has imported the estimator.
+        guarantee: What the plan's ledger adds up to, with its assumptions.
+        facts: Released facts beside the arrays, such as a paid number of records.
+    """
+
+    kind: ClassVar[str]
+    """The estimator's name: what stands for the model in files and reports."""
+
+    plan: FitPlan
     guarantee: Guarantee
+    facts: dict[str, Any]
 
     @property
+    def ledger(self) -> Ledger:
+        """Every release that went into the model."""
+        return self.plan.ledger
+
+    @classmethod
     @abstractmethod
-    def density(self) -> AbstractBase:
-        """The released density over flow coordinates."""
-
-    @abstractmethod
-    def to_artifact(self) -> artifacts.Artifact:
-        """The model as plain data."""
-
-    def _blocks(self, num_rows: int, secret: Secret) -> Iterator[Float[np.ndarray, "rows dim"]]:
-        return blocks(self.density, self.domain, num_rows, secret)
-
-    def log_prob(self, rows: Any) -> Float[np.ndarray, " rows"]:
-        """The natural logarithm of the density at each row, in the units of the data.
-
-        The result for private rows is as private as the rows are.
+    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> Any:
+        """The tree of arrays with shapes in their places.
 
         Args:
-            rows: Array, frame or file, as for `fit`; also single rows.
+            plan: Of the fit.
+            public: The other fields of the model.
+            num_numbers: How many numbers there are in all: what asks for more is refused here.
+
+        Raises:
+            ValueError: They do not make a model.
         """
-        values = read_rows(rows, columns=self.columns).values
-        if values.shape[1] != self.dim:
-            raise ValueError(f"rows must have {self.dim} columns, got {values.shape[1]}.")
-        coordinates = np.clip(self.domain.encode(values), -1e30, 1e30).astype(np.float32)
-        result, density = np.empty(len(values)), self.density
-        for start in range(0, len(values), _CHUNK):
-            part = coordinates[start : start + _CHUNK]
-            padded = np.zeros((_CHUNK, self.dim), np.float32)
-            padded[: len(part)] = part
-            found = _log_prob(density, jnp.asarray(padded))
-            result[start : start + _CHUNK] = np.asarray(found)[: len(part)]
-        # far away the square of a coordinate overflows: the density there is zero
-        return np.nan_to_num(result, nan=-np.inf, neginf=-np.inf) - self.domain.log_scale(self.dim)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one `*.veil` file, all or nothing."""
         artifacts.save(self.to_artifact(), path)
 
-    def _schema(self) -> dict[str, Any]:
-        """What the columns are, as `read_schema` takes it."""
-        columns = None if self.columns is None else list(self.columns)
-        return {"columns": columns, "domain": self.domain.to_json()}
+    def to_artifact(self) -> artifacts.Artifact:
+        """The model as plain data."""
+        public, arrays = _split(type(self))
+        return artifacts.Artifact(
+            model=self.kind,
+            manifest={"plan": codec.plain(self.plan), "facts": codec.plain(self.facts)},
+            ledger=self.plan.ledger,
+            guarantee=self.guarantee,
+            schema={name: codec.plain(getattr(self, name)) for name in public},
+            arrays=_named(getattr(self, arrays)),
+        )
+
+    @classmethod
+    def from_artifact(cls, artifact: artifacts.Artifact, **state: Any) -> Self:
+        """The model that `to_artifact` described.
+
+        Args:
+            artifact: As a file gave it.
+            state: Fields that no file holds.
+
+        Raises:
+            ValueError: The parts do not belong together.
+        """
+        fields, arrays = _split(cls)
+        plan = codec.restored(get_type_hints(cls)["plan"], artifact.manifest["plan"])
+        if plan.ledger != artifact.ledger:
+            raise ValueError("the ledger is not the one of the plan.")
+        if set(artifact.schema) != set(fields):
+            raise ValueError("the public fields are those of another model.")
+        public = {
+            name: codec.restored(kind, artifact.schema[name]) for name, kind in fields.items()
+        }
+        public["facts"] = dict(artifact.manifest["facts"])
+        total = sum(array.size for array in artifact.arrays.values())
+        tree = _filled(cls.shapes(plan, public, num_numbers=total), artifact.arrays)
+        state[arrays] = cls.checked(tree)
+        return cls(plan=plan, guarantee=artifact.guarantee, **public, **state)
+
+    @classmethod
+    def checked(cls, tree: Any) -> Any:
+        """The arrays of a file, if they belong together; what follows from others is made again."""
+        return tree
 
     def __repr__(self) -> str:
-        names = self.dim if self.columns is None else ", ".join(self.columns)
-        return f"{type(self).__name__}(columns: {names}; {self.guarantee})"
+        return f"{type(self).__name__}({self._about()}; {self.guarantee})"
+
+    def _about(self) -> str:
+        """What the model is of, in a few words."""
+        return f"{len(self.ledger.entries)} releases"
 
 
-def read_schema(schema: dict[str, Any], dim: int) -> tuple[Domain, tuple[str, ...] | None]:
-    """The domain and the names of the columns in a file."""
-    domain, columns = domains.from_json(schema["domain"]), schema["columns"]
-    domain.check_dim(dim)
-    if columns is not None and (type(columns) is not list or len(columns) != dim):
-        raise ValueError("columns must name every number of a row.")
-    return domain, None if columns is None else tuple(map(str, columns))
+def _split(cls: type[Fitted]) -> tuple[dict[str, Any], str]:
+    """The public fields of a model with their types, and the name of the field of arrays."""
+    hints, own = get_type_hints(cls), {field.name for field in dataclasses.fields(Fitted)}
+    every = [field for field in dataclasses.fields(cls) if "state" not in field.metadata]
+    added = [field for field in every if field.name not in own]
+    (arrays,) = (field.name for field in added if "arrays" in field.metadata)
+    return {field.name: hints[field.name] for field in added if field.name != arrays}, arrays
 
 
-@eqx.filter_jit
-def _log_prob(density: AbstractBase, rows: Float[Array, "rows dim"]) -> Float[Array, " rows"]:
-    return jax.vmap(density.log_prob)(rows)
+def _named(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a tree by their path in it."""
+    leaves = jax.tree.leaves_with_path(tree)
+    arrays = [(path, leaf) for path, leaf in leaves if isinstance(leaf, np.ndarray | jax.Array)]
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in arrays}
+
+
+def _filled(shapes: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """`shapes` with arrays in the places of shapes.
+
+    Raises:
+        ValueError: Arrays are missing, left over, of another shape or kind, or not finite.
+    """
+    leaves, tree = jax.tree.flatten_with_path(shapes)
+    wanted = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+    if set(wanted) != set(arrays):
+        raise ValueError("arrays do not have the names the settings ask for.")
+    made = []
+    for name, want in wanted.items():
+        have = arrays[name]
+        if have.shape != want.shape or have.dtype != want.dtype:
+            raise ValueError("arrays do not have the shapes the settings ask for.")
+        if not np.isfinite(have).all():
+            raise ValueError("arrays hold numbers that are not finite.")
+        # numbers of 64 bits are for the host: a device would halve them
+        made.append(have if have.dtype.itemsize == 8 else jnp.asarray(have))
+    return jax.tree.unflatten(tree, made)

@@ -2,45 +2,34 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
-from veilflow._core import check
 from veilflow.flows import GaussianMixture
-from veilflow.models import artifact as artifacts
-from veilflow.models.domain import Domain
-from veilflow.models.em import Mixture
-from veilflow.models.fitted import AbstractFitted, read_schema
-from veilflow.privacy.guarantees import Guarantee
-from veilflow.privacy.ledger import Ledger
+from veilflow.models.fitted import ARRAYS
+from veilflow.models.row_density import RowDensity
+from veilflow.releases.em import Mixture
+from veilflow.releases.mixture import ExpectationMaximization
+from veilflow.releases.plan import FitPlan
 
-_CHUNK = 8192
-"""Rows handled at once, by one compiled program."""
 _LARGEST = 1e6
 """Flow coordinates end near 2; nothing that was fitted is this far out."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FittedMixtureDensity(AbstractFitted):
+class FittedMixtureDensity(RowDensity):
     """A released mixture. All of its methods are post-processing: they cost nothing.
 
     Attributes:
         mixture: The normals, in the flow coordinates of `domain`.
-        domain: The declared bounds.
-        columns: Names of the columns, where the rows had any.
-        ledger: Every release that went into the model.
-        guarantee: What the ledger adds up to, with its assumptions.
-        settings: Public settings and released facts of the fit.
     """
 
-    mixture: Mixture = field(repr=False)
-    domain: Domain
-    columns: tuple[str, ...] | None
-    ledger: Ledger
-    guarantee: Guarantee
-    settings: dict[str, Any]
+    kind: ClassVar[str] = "MixtureDensity"
+
+    mixture: Mixture = field(repr=False, metadata=ARRAYS)
 
     @property
     def dim(self) -> int:
@@ -63,48 +52,29 @@ class FittedMixtureDensity(AbstractFitted):
         factors = self.domain.scale[:, None] * self.mixture.factors
         return factors @ np.swapaxes(factors, 1, 2)
 
-    @cached_property
-    def base(self) -> GaussianMixture:
+    @property
+    def density(self) -> GaussianMixture:
         """The same density in flow coordinates, as a base that flows can start from."""
+        return self._base
+
+    @cached_property
+    def _base(self) -> GaussianMixture:
         mixture = self.mixture
         return GaussianMixture.create(mixture.weights, mixture.means, mixture.covariances)
 
-    @property
-    def density(self) -> GaussianMixture:
-        """The same: a mixture needs no floor."""
-        return self.base
-
-    def to_artifact(self) -> artifacts.Artifact:
-        """The model as plain data."""
-        return artifacts.Artifact(
-            model="MixtureDensity",
-            manifest=self.settings,
-            ledger=self.ledger,
-            guarantee=self.guarantee,
-            schema=self._schema(),
-            arrays=self.mixture._asdict(),
-        )
+    @classmethod
+    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> Mixture:
+        release = plan.release(ExpectationMaximization)
+        dim, k = release.dim, release.num_components
+        cls.check_columns(public, dim)
+        sizes = {"weights": (k,), "means": (k, dim), "factors": (k, dim, dim)}
+        double = np.dtype(np.float64)
+        shapes: Any = {n: jax.ShapeDtypeStruct(size, double) for n, size in sizes.items()}
+        return Mixture(**shapes)
 
     @classmethod
-    def from_artifact(cls, artifact: artifacts.Artifact) -> "FittedMixtureDensity":
-        """The model that `to_artifact` described."""
-        settings, arrays = artifact.manifest, artifact.arrays
-        dim, k = settings["dim"], settings["num_components"]
-        check.count(dim=dim, num_components=k)
-        shapes = {"weights": (k,), "means": (k, dim), "factors": (k, dim, dim)}
-        if {name: array.shape for name, array in arrays.items()} != shapes:
-            raise ValueError("arrays do not have the shapes the settings ask for.")
-        for array in arrays.values():
-            if array.dtype != np.float64 or not (np.abs(array) < _LARGEST).all():
-                raise ValueError("arrays must hold finite numbers in double precision.")
-        domain, columns = read_schema(artifact.schema, dim)
-        model = cls(
-            mixture=Mixture(**arrays),
-            domain=domain,
-            columns=columns,
-            ledger=artifact.ledger,
-            guarantee=artifact.guarantee,
-            settings=settings,
-        )
-        _ = model.base  # made now: weights or factors that make no density are refused
-        return model
+    def checked(cls, tree: Mixture) -> Mixture:
+        if not all((np.abs(array) < _LARGEST).all() for array in tree):
+            raise ValueError("arrays hold numbers that no fit leads to.")
+        GaussianMixture.create(tree.weights, tree.means, tree.covariances)  # or it makes no density
+        return tree

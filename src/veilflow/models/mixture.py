@@ -1,37 +1,27 @@
 """DP-MoG: a private mixture of normals over rows of numbers, by expectation-maximization.
 
 After Park, Foulds, Choudhary and Welling, "DP-EM: differentially private expectation maximization"
-(2017), made sound: see `models/start/mixture.py` for the mechanism and `models/em.py` for what makes it
+(2017), made sound: see `releases/mixture.py` for the mechanism and `releases/em.py` for what makes it
 accurate.
 """
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from veilflow._core.keys import Secret
-from veilflow.engine.progress import counting_bar
+from veilflow._core.fields import convert, count, optional, positive
 from veilflow.models import domain as domains
-from veilflow.models.assumptions import assuming, declared
-from veilflow.models.domain import Domain
+from veilflow.models.estimator import Fit, facts_of
 from veilflow.models.fitted_mixture import FittedMixtureDensity
-from veilflow.models.pricing import spend_slack
-from veilflow.models.settings import check_budget, make_whole, opened, warn_before
-from veilflow.models.start.mixture import (
-    event_of,
-    noise_multipliers,
-    num_draws,
-    private_mixture,
-)
-from veilflow.privacy import calibration
+from veilflow.models.row_estimator import RowEstimator, RowPlan
+from veilflow.models.settings import check_budget, seed
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.ledger import Ledger
-
-_NOISE = (1e-2, 1e6)
-"""Where the noise multiplier is looked for."""
+from veilflow.releases.mixture import ExpectationMaximization
+from veilflow.releases.plan import spending
+from veilflow.releases.release import Query, Release
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixtureDensity:
+class MixtureDensity(RowEstimator[FittedMixtureDensity]):
     """A mixture of normals to be fitted privately to rows of numbers.
 
     Guarantee:
@@ -48,11 +38,9 @@ class MixtureDensity:
         num_records: How many records there are, if that may be known: a delta that is too large for
             them is then warned of before anything is spent. It is not needed otherwise, since the
             counts of the components are among what is released.
-        iterations: Steps of expectation-maximization; each is one release. What other models call
-            `steps`, by the name that EM has for it.
-        hardened: Noise from operating-system entropy on an integer grid.
+        steps: Steps of expectation-maximization; each is one release.
         seed: For repeatable research, and for one fit only: two fits with one seed have the same
-            noise. The guarantee then says that the seed was chosen. Hardened noise has no seed.
+            noise. The guarantee then says that the seed was chosen.
 
     Example:
         >>> import numpy as np, veilflow as vf
@@ -67,107 +55,64 @@ class MixtureDensity:
     row_norm: float | None = None
     num_components: int = 8
     num_records: int | None = None
-    iterations: int = 24
-    hardened: bool = False
+    steps: int = 24
     seed: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        check_budget(self.budget, hardened=self.hardened)
-        self._domain()
-        make_whole(self, "num_components", "iterations")
-        make_whole(self, "num_records", optional=True)
-        Secret.from_seed(self.seed)
+        check_budget(self.budget)
+        _ = self.domain
+        convert(
+            self,
+            bounds=optional(domains.plain_bounds),
+            row_norm=optional(positive),
+            num_components=count(),
+            num_records=optional(count()),
+            steps=count(),
+            seed=seed,
+        )
 
-    def fit(self, rows: Any, *, progress: bool = True) -> FittedMixtureDensity:
-        """Fit the mixture. A second call is a second spend.
+    def plan(self, dim: int | None = None) -> RowPlan:
+        """Everything that a fit will ask and pay: public, and known before the rows are.
 
         Args:
-            rows: A two-dimensional array, a frame, or the path of a CSV, Parquet, Arrow or NumPy
-                file. Every cell a finite number.
-            progress: Show a progress bar on standard error.
-
-        Returns:
-            The fitted model, which may be published.
+            dim: Number of columns, where bounds do not say it.
 
         Raises:
-            BudgetError: The settings cost more than the budget. Nothing was spent.
-            ValueError: Rows are not a table of finite numbers or do not fit the bounds.
+            BudgetError: The settings cost more than the budget.
         """
-        warn_before(self.budget, self.num_records)
-        domain = self._domain()
-        table, sensitive = opened(rows, domain)
-        dim = table.values.shape[1]
+        dim = self.num_columns(dim)
+        mixture = ExpectationMaximization(
+            dim=dim,
+            num_components=self.num_components,
+            steps=self.steps,
+            # rows spread evenly over the ball around the domain have this deviation
+            spread=self.domain.radius(dim) / (dim + 2) ** 0.5,
+            noise_multiplier=float(self.budget.private),
+        )
+        return RowPlan(
+            model="MixtureDensity",
+            domain=self.domain,
+            budget=self.budget,
+            releases=spending(self.budget, (mixture,)),
+            declared=self.declared,
+            num_records=self.num_records,
+            seeded=self.seed is not None,
+        )
 
-        # settled before a record is looked at: composition is proved for noise fixed beforehand
-        ledger = self._slack(dim)
-        noises = self._noises(ledger)
-        ledger = ledger.spend(event_of(noises), purpose="training")
-        secret = Secret.from_seed(self.seed)
-        with counting_bar("fitting", self.iterations, show=progress) as monitor:
-            released = private_mixture(
-                sensitive.map(lambda x: domain.encode(domain.clamp(x))),
-                # rows spread evenly over the ball around the domain have this deviation
-                spread=domain.radius(dim) / (dim + 2) ** 0.5,
-                num_components=self.num_components,
-                noise_multipliers=noises,
-                secret=secret,
-                hardened=self.hardened,
-                monitor=monitor,
-            )
-        found = released.value.mixture
+    def query(self, release: Release, fit: Fit) -> Query:
+        return Query(self.coordinates(fit.source))
+
+    def assemble(self, fit: Fit) -> FittedMixtureDensity:
+        plan, domain = fit.plan, self.domain
+        mixture, counted = fit.released[ExpectationMaximization.purpose]
         # the mean of rows in a convex domain is in it
-        means = domain.encode(domain.clamp(domain.decode(found.means)))
-        facts: dict[str, Any] = {"num_records": self.num_records, "declared": ["num_records"]}
-        if self.num_records is None:
-            facts = {"num_records": max(1, round(released.value.num_records)), "declared": []}
-            self.budget.warn_if_weak(facts["num_records"])
-        ledger = ledger.assuming(declared(domain, num_records=self.num_records))
-        if self.budget.private:
-            ledger = assuming(
-                ledger,
-                hardened=self.hardened,
-                generator=not self.hardened,
-                seeded=secret.chosen,
-            )
+        means = domain.encode(domain.clamp(domain.decode(mixture.means)))
+        number = plan.num_records or max(1, round(counted))
         return FittedMixtureDensity(
-            mixture=found._replace(means=means),
+            mixture=mixture._replace(means=means),
             domain=domain,
-            columns=table.columns,
-            ledger=ledger,
-            guarantee=ledger.guarantee(delta=self.budget.delta),
-            settings={
-                "dim": dim,
-                "num_components": self.num_components,
-                "noise_multipliers": list(noises),
-                "facts": facts,
-            },
+            columns=fit.source.columns,
+            plan=plan,
+            guarantee=plan.guarantee,
+            facts=facts_of(plan, num_records=number),
         )
-
-    def _slack(self, dim: int) -> Ledger:
-        """What hardened noise costs for not being Gaussian; nothing without it."""
-        if not self.hardened:
-            return Ledger()
-        draws = num_draws(dim, self.num_components, self.iterations)
-        return spend_slack(Ledger(), self.budget, (), steps=0, others=draws)
-
-    def _noises(self, ledger: Ledger) -> tuple[float, ...]:
-        """The noise multiplier of each step, from public facts alone."""
-
-        def noises(noise_multiplier: float) -> tuple[float, ...]:
-            return noise_multipliers(noise_multiplier, self.num_components, self.iterations)
-
-        if not self.budget.private:
-            return noises(0.0)
-        return noises(
-            calibration.calibrate(
-                lambda noise: event_of(noises(noise)),
-                self.budget,
-                bracket=_NOISE,
-                increasing=False,
-                ledger=ledger,
-                what="noise_multiplier",
-            )
-        )
-
-    def _domain(self) -> Domain:
-        return domains.declared(bounds=self.bounds, row_norm=self.row_norm)

@@ -4,12 +4,13 @@ import importlib
 import os
 from typing import Any
 
-from veilflow._core.errors import ArtifactError
+from veilflow._core.errors import ArtifactError, BudgetError
 from veilflow.models import artifact as artifacts
 from veilflow.models.artifact import Artifact
 
 # name in the manifest -> (module, class); the class has a classmethod from_artifact(artifact)
 _MODELS: dict[str, tuple[str, str]] = {
+    "ChainedImputer": ("veilflow.models.chained", "FittedImputer"),
     "DensityFlow": ("veilflow.models.fitted_density", "FittedDensityFlow"),
     "EnsembleDetector": ("veilflow.models.detect.fitted_ensemble", "FittedEnsemble"),
     "ExpMechClassifier": ("veilflow.models.expm.fitted_classifier", "FittedExpMechClassifier"),
@@ -53,6 +54,7 @@ def from_artifact(artifact: Artifact) -> Any:
     except (
         ArithmeticError,
         AttributeError,
+        BudgetError,
         LookupError,
         RuntimeError,
         TypeError,

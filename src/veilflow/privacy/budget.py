@@ -67,6 +67,28 @@ class Budget:
             + calibration.advice(self, event, ledger=ledger, accountant=accountant)
         )
 
+    def admit(self, ledger: Ledger, *, accountant: str = "pld") -> None:
+        """Raise unless all of `ledger`, planned or spent, fits. Reads no records.
+
+        Raises:
+            BudgetError: With what it would cost, what there is and what to do.
+        """
+        if self.admits(ledger, accountant=accountant):
+            return
+        spent = ledger.epsilon(delta=self.delta, accountant=accountant)
+        way_out = (
+            "Ask for less (fewer models, steps or releases, or more noise), or give more budget."
+        )
+        if self.delta == 0 and math.isinf(spent):
+            way_out = (
+                "At delta=0 every release must be pure, and not all of these are. Give a delta above "
+                "0, or settings without a part that may fail."
+            )
+        raise BudgetError(
+            f"all releases together would cost epsilon={spent:.4g} at delta={self.delta:.3g}, and the "
+            f"budget has {self.epsilon:.4g}. Nothing was spent. {way_out}"
+        )
+
     def remaining(self, ledger: Ledger, *, accountant: str = "pld") -> float:
         """The epsilon not yet spent, at the budget's delta; at least 0."""
         return max(0.0, self.epsilon - ledger.epsilon(delta=self.delta, accountant=accountant))

@@ -1,13 +1,16 @@
 """Calibration: the least noise, most steps or largest batches that a budget affords.
 
-One search serves all: it brackets the target, closes in where the logarithm of epsilon is nearly
-straight, and returns the end that is within the budget. The number of accountant calls is bounded.
+One search serves all: Brent's method on the logarithm of epsilon, which is nearly straight in that of
+the number. It returns a number within the budget. The number of accountant calls is bounded.
 """
+
+# SciPy and dp-accounting have no type stubs
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
 
 import contextlib
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from veilflow._core import check
 from veilflow._core.errors import BudgetError, PrivacyError
@@ -19,6 +22,12 @@ from veilflow.privacy.ledger import Ledger
 _TOLERANCE = 5e-4
 """How far below the target, relatively, a calibrated epsilon may stay."""
 _MAX_CALLS = 80
+_FIRST_STEP = 0.05
+"""From a guess toward the target, in the logarithm."""
+_TINY, _HUGE = 0.05, 20.0
+"""Times the target, where epsilon counts as no less and no more: Brent's method needs numbers."""
+_ROUNDING = 1e-12
+"""Of a value, relatively: a search ends where its two ends are this close."""
 _NOISE = (1e-2, 1e6)
 _STEPS = (1.0, 1e8)
 _RATE = (1e-9, 1.0)
@@ -64,6 +73,7 @@ def calibrate(
         raise ValueError(f"bracket must rise, got {bracket}.")
     target = budget.epsilon
 
+    @cache
     def epsilon(value: float) -> float:
         after = ledger.spend(make_event(value), purpose="calibration")
         return after.epsilon(delta=budget.delta, accountant=accountant)
@@ -80,7 +90,8 @@ def calibrate(
             f"no {what} fits: even {what}={cheap:.4g} would bring the total to "
             f"epsilon={least:.4g} at delta={budget.delta:.3g}, with a budget of {target:.4g}."
         )
-    return _search(epsilon, target, cheap, dear, guess=guess, integer=integer)
+    start = min(max(guess or math.sqrt(low * high), low), high)
+    return _search(epsilon, target, cheap, dear, start=start, integer=integer)
 
 
 def _search(
@@ -89,72 +100,56 @@ def _search(
     cheap: float,
     dear: float,
     *,
-    guess: float | None,
+    start: float,
     integer: bool,
 ) -> float:
-    """Close in on `target` from the `cheap` end, in log space; the result is within the target."""
+    """The value closest to `dear` that is within the target, of all that Brent's method tries.
 
-    def clean(value: float) -> float:
-        return float(math.floor(value + 1e-9)) if integer else value
+    Args:
+        epsilon: Of a value, at most `target` at `cheap` and rising toward `dear`. Remembers answers.
+        target: What epsilon must not exceed.
+        cheap: One end of the range, and the answer if no other value is within the target.
+        dear: The other end.
+        start: Where to look first.
+        integer: Whether only whole numbers will do.
+    """
+    from scipy.optimize import brentq  # slow to import, and only needed here
 
-    def score(value: float) -> float:
-        found = epsilon(value)
-        return math.log(max(found, 1e-300) / target) if found < math.inf else math.inf
+    within = [cheap]
+    ends = {math.log(cheap): cheap, math.log(dear): dear}  # to the last digit
 
-    inside, outside = cheap, dear  # outside is not known to be too dear until it was tried
-    inside_score, outside_score = -math.inf, math.inf
-    tried = False
-    step = 0.05
-    value = clean(min(max(guess or math.sqrt(cheap * dear), min(cheap, dear)), max(cheap, dear)))
-    for _ in range(_MAX_CALLS):
-        found = score(value)
-        if found <= 0:
-            inside, inside_score = value, found
-            if found >= math.log1p(-_TOLERANCE) or (value == dear):
-                break
-        else:
-            outside, outside_score, tried = value, found, True
-        if integer and tried and abs(outside - inside) <= 1:
-            break
-        if abs(math.log(outside / inside)) < 1e-12:
-            break
-        if math.isfinite(inside_score) and math.isfinite(outside_score):
-            value = clean(_between(inside, inside_score, outside, outside_score))
-        elif math.isfinite(inside_score) and not tried:
-            value = clean(_toward(inside, dear, step))
-            step *= 3
-        elif math.isfinite(outside_score):
-            value = clean(_toward(outside, cheap, step))
-            step *= 3
-        else:
-            value = clean(math.sqrt(inside * outside))
-        if value in (inside, outside):  # whole numbers, or the end of double precision
-            if integer and abs(outside - inside) > 1:
-                value = inside + math.copysign(1.0, outside - inside)
-            elif not tried:
-                value = dear
-            elif outside_score == math.inf or inside_score == -math.inf:
-                value = math.sqrt(inside * outside)
-            else:
-                break
-    return inside
+    def distance(log: float) -> float:
+        """How far the logarithm of epsilon is from its aim; 0 if that is close enough."""
+        value = ends.get(log, math.exp(log))
+        if integer:
+            value = float(math.floor(value * (1 + _ROUNDING)))
+        if epsilon(value) <= target:
+            within.append(value)
+        beyond = math.log(min(max(epsilon(value) / target, _TINY), _HUGE))
+        close = math.log1p(-_TOLERANCE) <= beyond <= 0
+        return 0.0 if close else beyond - math.log1p(-_TOLERANCE / 2)
+
+    near, far = _around(distance, math.log(start), cheap=math.log(cheap), dear=math.log(dear))
+    if distance(near) * distance(far) < 0:
+        brentq(distance, near, far, xtol=_ROUNDING, maxiter=_MAX_CALLS, disp=False)
+    return max(within, key=lambda value: abs(math.log(value / cheap)))
 
 
-def _between(inside: float, inside_score: float, outside: float, outside_score: float) -> float:
-    """Where a straight line in log-log space falls a little below the target."""
-    aim = math.log1p(-_TOLERANCE / 2)
-    part = (aim - inside_score) / (outside_score - inside_score)
-    # Keep away from the ends, so that the bracket shrinks even where the line is a poor guide.
-    part = min(max(part, 0.02), 0.98)
-    return inside * (outside / inside) ** part
+def _around(
+    distance: Callable[[float], float], start: float, *, cheap: float, dear: float
+) -> tuple[float, float]:
+    """Two places between which `distance` is 0, found by ever larger steps from `start`.
 
-
-def _toward(start: float, end: float, step: float) -> float:
-    """A move by `step` in log space from `start`, not past `end`."""
-    move = math.copysign(step, math.log(end / start))
-    if abs(move) >= abs(math.log(end / start)):
-        return end
-    return start * math.exp(move)
+    Both are the same end of the range if it is 0 nowhere.
+    """
+    end = dear if distance(start) <= 0 else cheap
+    near, step = start, _FIRST_STEP
+    while distance(near) != 0 and near != end:
+        far = end if abs(end - near) <= step else near + math.copysign(step, end - near)
+        if distance(far) * distance(near) <= 0:
+            return near, far
+        near, step = far, 3 * step
+    return near, near
 
 
 def noise_multiplier(

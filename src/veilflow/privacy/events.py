@@ -8,8 +8,10 @@ query for the ledger's adjacency, so an event holds no sensitivity of its own.
 
 import dataclasses
 import numbers
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from veilflow._core import check
 from veilflow._core.errors import ArtifactError
@@ -183,30 +185,74 @@ _KINDS: dict[str, type[Event]] = {
 }
 
 
+def flat(event: Event | Iterable[Event] | None) -> dict[Event, int]:
+    """All releases in `event`, each with how often it happens, in the order of their first.
+
+    No `Repeated` or `Together` is left, but one whose parts share a batch: releasing a batch twice is
+    not sampling twice, so that such an event stays a `PoissonSampled` as a whole. Sampling is resolved
+    where it changes nothing: a rate of 1 is no sampling, sampling twice multiplies the rates, and a
+    batch that anything is released of without privacy counts as non-private.
+
+    Args:
+        event: One, several that were all released, or None for nothing.
+    """
+    counts: dict[Event, int] = {}
+    parts = () if event is None else (event,) if isinstance(event, Event) else event
+    for part in parts:
+        for release, times in _flat(part):
+            counts[release] = counts.get(release, 0) + times
+    return counts
+
+
+def _flat(event: Event) -> Iterator[tuple[Event, int]]:
+    match event:
+        case Repeated(times=times, event=inner):
+            yield from ((release, times * often) for release, often in flat(inner).items())
+        case Together(events=parts):
+            yield from flat(parts).items()
+        case PoissonSampled():
+            yield _sampled(event), 1
+        case _:
+            check.instance(Event, event=event)
+            yield event, 1
+
+
+def _sampled(event: PoissonSampled) -> Event:
+    rate, inner = float(event.sampling_rate), event.event
+    while isinstance(inner, PoissonSampled):
+        # a product below the smallest number is raised to it, which costs more
+        rate, inner = max(rate * inner.sampling_rate, sys.float_info.min), inner.event
+    if any(isinstance(release, NonPrivate) for release in flat(inner)):
+        return NonPrivate()
+    shared = isinstance(inner, Repeated | Together)
+    return inner if rate == 1 and not shared else PoissonSampled(rate, inner)
+
+
 def from_json(data: Any, *, depth: int = 0) -> Event:
     """The event written by `Event.to_json`; anything else is refused, not guessed at."""
     if depth > 16:
         raise ArtifactError("ledger events are nested more than 16 deep: not written by veilflow.")
-    kind = data.get("kind") if isinstance(data, dict) else None
-    if not isinstance(data, dict) or not isinstance(kind, str) or kind not in _KINDS:
-        shown = (
-            kind[:40] if isinstance(kind, str) else type(data if kind is None else kind).__name__
-        )
+    fields = cast("dict[str, Any]", data if isinstance(data, dict) else {})
+    kind = fields.get("kind")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        given = cast(object, data if kind is None else kind)
+        shown = kind[:40] if isinstance(kind, str) else type(given).__name__
         raise ArtifactError(
             f"ledger holds an event of unknown kind {shown!r}; known: {', '.join(_KINDS)}. "
             "It may come from a newer version of veilflow."
         )
     cls = _KINDS[kind]
     names = {f.name for f in dataclasses.fields(cls)}
-    if set(data) != names | {"kind"}:
+    if set(fields) != names | {"kind"}:
         raise ArtifactError(f"event {cls.kind!r} must have the fields {sorted(names)}.")
-    values = {name: data[name] for name in names}
+    values = {name: fields[name] for name in names}
     if "event" in names:
         values["event"] = from_json(values["event"], depth=depth + 1)
     if "events" in names:
         if not isinstance(values["events"], list):
             raise ArtifactError("event 'together' must hold a list of events.")
-        values["events"] = tuple(from_json(e, depth=depth + 1) for e in values["events"])
+        parts = cast("list[Any]", values["events"])
+        values["events"] = tuple(from_json(part, depth=depth + 1) for part in parts)
     try:
         return cls(**values)
     except (TypeError, ValueError, OverflowError) as error:
@@ -217,6 +263,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Event):
         return value.to_json()
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [part.to_json() for part in cast("tuple[Event, ...]", value)]
     # A NumPy scalar is a number to Python, but not to JSON.
     return int(value) if isinstance(value, numbers.Integral) else float(value)

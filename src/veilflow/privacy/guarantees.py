@@ -4,13 +4,16 @@
 forgotten step does not type-check, and nothing here prints a record.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import equinox as eqx
 
 from veilflow._core import check
+from veilflow.privacy import assumptions
+from veilflow.privacy.assumptions import Assumption
 from veilflow.privacy.events import Event
 from veilflow.privacy.unit import Adjacency, Unit
 
@@ -80,21 +83,27 @@ class Guarantee:
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     unit: Unit = Unit.ROW
     accountant: str = "PLD"
-    assumptions: tuple[str, ...] = field(default=())
+    assumptions: tuple[Assumption, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "assumptions", assumptions.checked(self.assumptions))
         if not (self.epsilon >= 0):
             raise ValueError(f"epsilon must be at least 0, got {self.epsilon}.")
         if self.delta != 0:
             check.fraction(delta=self.delta)
 
+    @property
+    def private(self) -> bool:
+        """Whether anything is promised at all."""
+        return self.epsilon != math.inf
+
     def __str__(self) -> str:
-        claim = (
-            f"({self.epsilon:.4g}, {self.delta:.3g})-differential privacy, "
-            f"{self.adjacency.value} one {self.unit.value}, by {self.accountant}"
-        )
+        whom = f"{self.adjacency.value} one {self.unit.value}, by {self.accountant}"
+        claim = f"({self.epsilon:.4g}, {self.delta:.3g})-differential privacy, {whom}"
+        if not self.private:
+            claim = f"no privacy: epsilon is infinite, {whom}"
         if self.assumptions:
-            claim += ", assuming: " + "; ".join(self.assumptions)
+            claim += ", assuming: " + "; ".join(map(str, self.assumptions))
         return claim
 
     __repr__ = __str__
@@ -107,7 +116,7 @@ class Guarantee:
             "adjacency": self.adjacency.value,
             "unit": self.unit.value,
             "accountant": self.accountant,
-            "assumptions": list(self.assumptions),
+            "assumptions": [one.to_json() for one in self.assumptions],
         }
 
     @classmethod
@@ -119,5 +128,5 @@ class Guarantee:
             adjacency=Adjacency(data["adjacency"]),
             unit=Unit(data["unit"]),
             accountant=str(data["accountant"]),
-            assumptions=tuple(str(sentence) for sentence in data["assumptions"]),
+            assumptions=tuple(assumptions.from_json(one) for one in data["assumptions"]),
         )

@@ -3,20 +3,21 @@
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from veilflow._core import check
 from veilflow._core.errors import ArtifactError
-from veilflow.privacy import accounting, events
+from veilflow.privacy import accounting, assumptions, events
 from veilflow.privacy.accounting.accountant import MAX_RELEASES, num_releases
+from veilflow.privacy.assumptions import Assumption, check_text
 from veilflow.privacy.events import Event, Together
 from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.unit import Adjacency, Unit
 
-FORMAT = 1
+FORMAT = 2
 """The version written to JSON; a reader refuses what it doesn't know."""
 
 _MAX_ENTRIES = 100_000
-_MAX_TEXT = 2_000
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,8 @@ class Entry:
     event: Event
 
     def __post_init__(self) -> None:
-        _text(self.purpose, "purpose")
-        if not isinstance(self.event, Event):
-            raise TypeError(f"event must be an Event, got {type(self.event).__name__}.")
+        check_text(self.purpose, "purpose")
+        check.instance(Event, event=self.event)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +39,11 @@ class Ledger:
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     unit: Unit = Unit.ROW
     entries: tuple[Entry, ...] = ()
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "entries", tuple(self.entries))
-        object.__setattr__(self, "assumptions", tuple(self.assumptions))
+        object.__setattr__(self, "assumptions", assumptions.checked(self.assumptions))
 
     def spend(self, event: Event, *, purpose: str) -> "Ledger":
         """This ledger with one more entry.
@@ -54,12 +54,9 @@ class Ledger:
         """
         return dataclasses.replace(self, entries=(*self.entries, Entry(purpose, event)))
 
-    def assuming(self, sentence: str) -> "Ledger":
-        """This ledger with one more sentence its guarantee rests on; twice is once."""
-        _text(sentence, "assumption")
-        if sentence in self.assumptions:
-            return self
-        return dataclasses.replace(self, assumptions=(*self.assumptions, sentence))
+    def assuming(self, *more: Assumption) -> "Ledger":
+        """This ledger with more that its guarantee rests on; what it has already is kept once."""
+        return dataclasses.replace(self, assumptions=(*self.assumptions, *more))
 
     @property
     def event(self) -> Event | None:
@@ -89,14 +86,13 @@ class Ledger:
         answer = accounting.get(accountant).account(
             self.event, delta=delta, adjacency=self.adjacency
         )
-        extra = tuple(s for s in answer.assumptions if s not in self.assumptions)
         return Guarantee(
             epsilon=answer.value,
             delta=delta,
             adjacency=self.adjacency,
             unit=self.unit,
             accountant=answer.label,
-            assumptions=self.assumptions + extra,
+            assumptions=self.assumptions + answer.assumptions,
         )
 
     def shares(self, delta: float, *, accountant: str = "pld") -> list[tuple[str, float, float]]:
@@ -124,7 +120,7 @@ class Ledger:
             "entries": [
                 {"purpose": entry.purpose, "event": entry.event.to_json()} for entry in self.entries
             ],
-            "assumptions": list(self.assumptions),
+            "assumptions": [one.to_json() for one in self.assumptions],
         }
 
     @classmethod
@@ -140,17 +136,17 @@ class Ledger:
                 f"ledger has another format than {FORMAT}, the one this version of veilflow reads."
             )
         try:
-            entries = []
+            entries: list[Entry] = []
             for item in _items(data["entries"], "entries"):
                 item = _record(item, "ledger entry", ("purpose", "event"))
                 event = events.from_json(item["event"])
-                entries.append(Entry(_text(item["purpose"], "purpose"), event))
+                entries.append(Entry(check_text(item["purpose"], "purpose"), event))
             ledger = cls(
                 adjacency=Adjacency(data["adjacency"]),
                 unit=Unit(data["unit"]),
                 entries=tuple(entries),
                 assumptions=tuple(
-                    _text(s, "assumption") for s in _items(data["assumptions"], "assumptions")
+                    assumptions.from_json(one) for one in _items(data["assumptions"], "assumptions")
                 ),
             )
         except (TypeError, ValueError, OverflowError) as error:
@@ -168,21 +164,15 @@ def _fraction(epsilon: float, total: float, parts: int) -> float:
     return epsilon / total
 
 
-def _text(value: object, what: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{what} must be a text, got {type(value).__name__}.")
-    if not value.strip() or len(value) > _MAX_TEXT:
-        raise ValueError(f"{what} must have 1 to {_MAX_TEXT} characters, got {len(value)}.")
-    return value
-
-
-def _record(data: Any, what: str, names: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(data, dict) or set(data) != set(names):
+def _record(data: object, what: str, names: tuple[str, ...]) -> dict[str, Any]:
+    fields = cast("dict[str, Any]", data if isinstance(data, dict) else {})
+    if set(fields) != set(names):
         raise ArtifactError(f"{what} must be an object with exactly the fields {list(names)}.")
-    return data
+    return fields
 
 
-def _items(data: Any, what: str) -> list[Any]:
-    if not isinstance(data, list) or len(data) > _MAX_ENTRIES:
+def _items(data: object, what: str) -> list[Any]:
+    items = cast("list[Any] | None", data if isinstance(data, list) else None)
+    if items is None or len(items) > _MAX_ENTRIES:
         raise ArtifactError(f"ledger {what} must be a list of at most {_MAX_ENTRIES} items.")
-    return data
+    return items

@@ -13,15 +13,15 @@ A `policy.toml` holds any of
 
 import math
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from veilflow._core import check
+from veilflow._core import check, toml
 from veilflow._core.errors import PrivacyError
 from veilflow.privacy import accounting
+from veilflow.privacy.assumptions import Assumption, conditions
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Guarantee
 
@@ -29,13 +29,6 @@ VARIABLE = "VEILFLOW_POLICY"
 FILE = "policy.toml"
 _FIELDS = ("max_epsilon", "min_delta_exponent", "accountants", "conditional", "datasets")
 _ROUNDING = 1 + 1e-9
-_PLAIN = (
-    "noise and sums in float32 count as exact",
-    "sums in float32 count as exact",
-    "noise and sums in float64 count as exact",
-    "numbers from the Threefry generator count as random",
-)
-_DECLARED = "declared, not read from the records"
 _LARGEST = 1 << 16
 
 
@@ -51,7 +44,7 @@ class Policy:
         max_epsilon: The most that all models of one data set may cost together.
         max_delta: The largest delta at which a guarantee may be stated.
         accountants: Whose sums count, by the names that `veilflow.privacy.accounting` knows.
-        conditional: Whether guarantees may rest on sentences beyond arithmetic, the generator and
+        conditional: Whether guarantees may rest on more than arithmetic, the generator and
             declared facts: a sampler taken for exact, a seed that somebody chose, an approximation.
         datasets: Limits on epsilon of data sets by name, instead of `max_epsilon`.
         source: Where the policy was read, to be printed with what it refuses.
@@ -61,7 +54,7 @@ class Policy:
     max_delta: float = 1.0
     accountants: tuple[str, ...] | None = None
     conditional: bool = True
-    datasets: Mapping[str, float] = field(default_factory=dict)
+    datasets: Mapping[str, float] = field(default_factory=dict[str, float])
     source: str = "the policy"
 
     def __post_init__(self) -> None:
@@ -82,9 +75,9 @@ class Policy:
         if len(data) > _LARGEST:
             raise ValueError(f"{path} has more than {_LARGEST} bytes: not a policy.")
         try:
-            document = tomllib.loads(data.decode("utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path} is not a TOML file: {error}") from None
+            document = toml.parse(data)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
         unknown = sorted(set(document) - set(_FIELDS))
         if unknown:
             raise ValueError(
@@ -157,12 +150,13 @@ class Policy:
                 )
         self.check_assumptions(guarantee.assumptions)
 
-    def check_assumptions(self, assumptions: tuple[str, ...]) -> None:
+    def check_assumptions(self, assumptions: tuple[Assumption, ...]) -> None:
         """Raise if conditional guarantees are forbidden and one of these makes one."""
-        found = () if self.conditional else conditions(assumptions)
-        if found:
+        forbidden = () if self.conditional else conditions(assumptions)
+        if forbidden:
             raise PolicyError(
-                f"{self.source} forbids conditional guarantees, and this one assumes: {found[0]!r}."
+                f"{self.source} forbids conditional guarantees, and this one assumes: "
+                f"{forbidden[0].sentence!r}."
             )
 
     def check_total(self, epsilon: float, delta: float, *, dataset: str) -> None:
@@ -187,16 +181,6 @@ class Policy:
             )
 
 
-def conditions(assumptions: tuple[str, ...]) -> tuple[str, ...]:
-    """The sentences that make a guarantee conditional: all that are not known to be usual."""
-    return tuple(s for s in assumptions if not _is_usual(s))
-
-
-def _is_usual(sentence: str) -> bool:
-    declared = sentence.endswith(_DECLARED) and not sentence.startswith("CONDITIONAL")
-    return declared or sentence in _PLAIN
-
-
 def _parsed(document: dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if "max_epsilon" in document:
@@ -208,8 +192,8 @@ def _parsed(document: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"min_delta_exponent must be 1 to 300, got {exponent}.")
         values["max_delta"] = 10.0**-exponent
     if "accountants" in document:
-        names = document["accountants"]
-        if not isinstance(names, list) or not names:
+        names = cast("list[str]", document["accountants"])
+        if not isinstance(document["accountants"], list) or not names:
             raise TypeError("accountants must be a list with at least one name.")
         for name in names:
             check.one_of(accounting.NAMES, accountants=name)
@@ -219,8 +203,8 @@ def _parsed(document: dict[str, Any]) -> dict[str, Any]:
             raise TypeError("conditional must be true or false.")
         values["conditional"] = document["conditional"]
     if "datasets" in document:
-        limits = document["datasets"]
-        if not isinstance(limits, dict):
+        limits = cast("dict[str, Any]", document["datasets"])
+        if not isinstance(document["datasets"], dict):
             raise TypeError("datasets must be a table of names and numbers.")
         values["datasets"] = {name: _number(name, limit) for name, limit in limits.items()}
     return values

@@ -17,7 +17,18 @@ class Unit(enum.Enum):
     """What one person contributes."""
 
     ROW = "row"
-    """One person, one record. The curator vouches that nobody has two."""
+    """One person, one row of a table. The curator vouches that nobody has two."""
+
+    IMAGE = "image"
+    """One person, one image with its label."""
+
+    RECORD = "record"
+    """One person, one record of another kind: a row with its label, a series, all about a patient."""
 
     USER = "user"
     """All records of one person, bounded and grouped before they reach the engine."""
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one record, whatever that is called: such units mean the same and add up."""
+        return self is not Unit.USER

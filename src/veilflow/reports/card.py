@@ -11,9 +11,9 @@ from typing import Any
 
 from veilflow._core.errors import PrivacyError
 from veilflow.models.artifact import Artifact
+from veilflow.privacy.assumptions import conditions
 from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.ledger import Ledger
-from veilflow.privacy.policy import conditions
 from veilflow.reports import words
 from veilflow.reports.attacker import AttackerBounds, attacker_bounds
 from veilflow.reports.declared import declared_facts
@@ -59,12 +59,12 @@ class ReleaseCard:
     @property
     def conditional(self) -> tuple[str, ...]:
         """The sentences that make the guarantee conditional; they are printed first."""
-        return conditions(self.guarantee.assumptions)
+        return tuple(one.sentence for one in conditions(self.guarantee.assumptions))
 
     @property
     def usual(self) -> tuple[str, ...]:
         """The other sentences it rests on: arithmetic, the generator, declared facts."""
-        return tuple(s for s in self.guarantee.assumptions if s not in self.conditional)
+        return tuple(one.sentence for one in self.guarantee.assumptions if not one.conditional)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; infinity is the word "inf"."""
@@ -146,12 +146,6 @@ def _artifact(source: Any) -> Artifact:
         return source
     if hasattr(source, "to_artifact"):
         return source.to_artifact()
-    guarantee = getattr(source, "guarantee", None)
-    if guarantee is None:
-        raise PrivacyError(
-            f"{type(source).__name__} has no guarantee: its rows were public, or it is not fitted. "
-            "There is nothing to write a card about."
-        )
-    # an imputer is not saved, but what it releases has a ledger all the same
-    schema = {"columns": None, "domain": source.box.to_json()}
-    return Artifact("ChainedImputer", {}, source.ledger, guarantee, schema, {})
+    raise TypeError(
+        f"a card is written about a fitted model or its file, not about {type(source).__name__}."
+    )

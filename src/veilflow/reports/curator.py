@@ -14,7 +14,7 @@ from veilflow.evaluation.rank_correlation import RankCorrelations
 from veilflow.evaluation.table_report import table_report
 from veilflow.models.detect.fitted_ensemble import FittedEnsemble
 from veilflow.models.detect.likelihood import LikelihoodDetector
-from veilflow.models.domain import Box, Domain
+from veilflow.models.domain import Ball, Box, Domain
 from veilflow.models.posterior.fitted_posterior import FittedPosterior
 from veilflow.reports import svg, words
 from veilflow.reports.columns import Tables, marginal_drawings, pair_drawings
@@ -148,7 +148,8 @@ def _ends(domain: Domain, dim: int) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(domain, Box):
         ends = (np.asarray(domain.low, float), np.asarray(domain.high, float))
     else:
-        norm = float(domain.to_json()["row_norm"])
+        assert isinstance(domain, Ball)
+        norm = domain.row_norm
         ends = (np.array([-norm]), np.array([norm]))
     return np.broadcast_to(ends[0], (dim,)), np.broadcast_to(ends[1], (dim,))
 

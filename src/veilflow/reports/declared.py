@@ -6,19 +6,21 @@ from veilflow.models.artifact import Artifact
 from veilflow.tabular.schema import Schema
 
 _MOST_VALUES = 12
+_NO_LINES = ("domain", "columns", "low", "high", "assembly")
+"""Bounds have lines of their own; how a flow is put together was not declared."""
 
 
 def declared_facts(artifact: Artifact) -> list[tuple[str, str]]:
     """Names and declarations: what was said of the data before it was read, or paid for."""
     schema = artifact.schema
-    if isinstance(images := schema.get("images"), dict):
+    if isinstance(images := schema.get("spec"), dict):
         return [(_title(name), _shown(value)) for name, value in images.items()]
     if isinstance(schema.get("schema"), dict) and isinstance(schema.get("vocabularies"), dict):
         return _of_table(schema)
     if isinstance(names := schema.get("parameters"), list):
         return [("parameters", _shown(names))]
     facts = _of_domain(schema)
-    left = {k: v for k, v in schema.items() if k not in ("domain", "columns", "low", "high")}
+    left = {k: v for k, v in schema.items() if k not in _NO_LINES}
     return facts + [(_title(name), _shown(value)) for name, value in left.items()]
 
 
@@ -38,7 +40,7 @@ def _of_domain(schema: dict[str, Any]) -> list[tuple[str, str]]:
     names = schema.get("columns")
     if not isinstance(domain, dict):
         return [] if names is None else [("columns", _shown(names))]
-    if domain.get("kind") != "box":
+    if domain.get("kind") != "Box":
         facts = [("largest norm of a row", _shown(domain.get("row_norm")))]
         return facts + ([] if names is None else [("columns", _shown(names))])
     low, high = (list(domain.get(end, [])) for end in ("low", "high"))

@@ -11,6 +11,7 @@ from veilflow.models.detect.fitted_ensemble import FittedEnsemble
 from veilflow.models.detect.likelihood import LikelihoodDetector
 from veilflow.models.detect.scoring import is_outside
 from veilflow.models.image.fitted_image import FittedImageFlow
+from veilflow.releases.votes import overview
 from veilflow.reports import svg
 from veilflow.tabular.io import read_rows
 
@@ -63,26 +64,21 @@ def ensemble_sections(ensemble: FittedEnsemble, data: Any) -> dict[str, Any]:
     values = read_rows(data, columns=ensemble.columns).values
     if not len(values):
         raise ValueError("there are no records to compare with.")
-    votes, plan = ensemble.votes(values).open(), ensemble.plan
+    answers = ensemble.answers
     outside = is_outside(ensemble.domain, values)
-    against = (plan.parts - votes) > plan.quorum * plan.parts
-    answered = None
-    if plan.method != "sparse_vector":  # whose answers depend on those before
-        odd = np.where(outside, 1.0, 1 - plan.response_probability(votes))
-        answered = float(odd.mean())
-    bins = min(plan.parts + 1, _BINS)
-    shares = np.histogram(votes, bins=bins, range=(-0.5, plan.parts + 0.5))[0] / len(votes)
-    alt = f"How many of {plan.parts} parts call a record normal, over all records."
+    bins = min(answers.parts + 1, _BINS)
+    found = overview(answers, ensemble.votes(values), outside, bins=bins)
+    alt = f"How many of {answers.parts} parts call a record normal, over all records."
     return {
         "ensemble": {
             "count": len(values),
-            "parts": plan.parts,
-            "method": plan.method,
-            "odd": float(np.mean(against | outside)),
-            "answered": answered,
+            "parts": answers.parts,
+            "method": answers.method,
+            "odd": found.against,
+            "answered": found.answered,
             "outside": float(np.mean(outside)),
-            "limit": plan.limit * plan.anomalies,
-            "svg": svg.histogram(shares, None, labels=["no part", "all parts"], alt=alt),
+            "limit": answers.limit * answers.anomalies,
+            "svg": svg.histogram(found.shares, None, labels=["no part", "all parts"], alt=alt),
         }
     }
 

@@ -6,8 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from veilflow.reports.calibration import calibration
-
-_CHUNK = 65_536
+from veilflow.tabular.labels import label_column, label_word
 
 
 def classifier_sections(
@@ -25,7 +24,7 @@ def classifier_sections(
         data, labels = _from_table(model, data, label)
     classes = [str(name) for name in model.classes]
     chances = model.predict_proba(data)
-    truth = np.array([_word(cell) for cell in np.asarray(labels).tolist()])
+    truth = [label_word(x) for x in (labels.tolist() if hasattr(labels, "tolist") else labels)]
     if len(truth) != len(chances):
         raise ValueError("labels must be one for each record.")
     # by the place of the class, for labels may be numbers here and words there
@@ -76,25 +75,18 @@ def area(
 
 def _from_table(model: Any, data: Any, label: str | None) -> tuple[Any, list[Any]]:
     """Features and labels of a table."""
+    from veilflow.releases.expm.grud import GruD
     from veilflow.tabular.frames import open_table
     from veilflow.tabular.io import read_rows
 
-    if model.settings["network"]["name"] == "grud":
+    if isinstance(model.network, GruD):
         raise ValueError(
             "this classifier takes series: give an NPZ file of values, mask, since and labels; in "
             "Python, data=(values, mask, since) and labels=..."
         )
-    table = open_table(data, chunk=_CHUNK)
+    table = open_table(data, chunk=1)
     if label is None or label not in table.names:
         raise ValueError("a classifier is compared with labels: name their column.")
-    place = table.names.index(label)
-    labels = [cell for block in table.blocks for cell in block(place).to_pylist()]
+    labels = label_column(data, label)
     names = [name for name in table.names if name != label]
     return read_rows(data, columns=names if model.columns is None else model.columns), labels
-
-
-def _word(cell: Any) -> str:
-    """A label as a person would write it: 1, not 1.0."""
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)
-    return str(cell).strip()

@@ -31,13 +31,9 @@ def posterior_sections(model: Any, data: Any, *, max_rows: int, seed: int) -> di
     of a function that is not in them, and `data` is not read for these.
     """
     draws = model.sample(_DRAWS, seed=seed).astype(np.float64)
-    declared = model.settings.get("regression")
     compared = None
-    if declared is not None:
-        regression = _regression(declared)
-        if len(model.parameters) != len(regression.parameters):
-            raise ValueError("the file's regression and its parameters do not fit each other.")
-        compared = _compared(regression, draws, data, max_rows=max_rows, seed=seed)
+    if model.regression is not None:
+        compared = _compared(model.regression, draws, data, max_rows=max_rows, seed=seed)
     return {
         "posterior": {
             "parameters": _parameters(model.parameters, draws),
@@ -66,21 +62,6 @@ def predictions(
         return chance, (rng.random(linear.shape) < chance).astype(float)
     mean = np.exp(np.minimum(linear, 40.0))  # numpy draws no counts above 2^63
     return mean, rng.poisson(mean).astype(float)
-
-
-def _regression(declared: Any) -> Regression:
-    try:
-        names = (*declared["columns"], declared["target"])
-        low, high = zip(*(declared["bounds"][name] for name in names), strict=True)
-        return Regression(
-            kind=declared["kind"],
-            columns=tuple(map(str, declared["columns"])),
-            target=str(declared["target"]),
-            bounds=(tuple(map(float, low)), tuple(map(float, high))),
-            prior_scale=float(declared["prior_scale"]),
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError("what the file says of its regression is malformed.") from error
 
 
 def _parameters(

@@ -6,7 +6,6 @@ stay under, from which the library makes a distribution.
 """
 
 import math
-from collections.abc import Iterator
 
 from veilflow.privacy import events as ev
 from veilflow.privacy.events import Event
@@ -64,7 +63,7 @@ def script(ledger: Ledger, guarantee: Guarantee) -> str:
     plain = [
         (entry.purpose, event, times)
         for entry in ledger.entries
-        for event, times in _flat(entry.event)
+        for event, times in ev.flat(entry.event).items()
     ]
     if any(isinstance(event, ev.NonPrivate) for _, event, _ in plain):
         return "# the data was used without privacy: there is nothing to add up\nprint('inf')\n"
@@ -76,32 +75,6 @@ def script(ledger: Ledger, guarantee: Guarantee) -> str:
 
 
 Plain = list[tuple[str, Event, int]]
-
-
-def _flat(event: Event) -> Iterator[tuple[Event, int]]:
-    """Plain releases and how often each happened; equal neighbors are counted together."""
-    if isinstance(event, ev.Repeated):
-        for one, times in _flat(event.event):
-            yield one, times * event.times
-    elif isinstance(event, ev.Together):
-        counts: dict[Event, int] = {}
-        for part in event.events:
-            for one, times in _flat(part):
-                counts[one] = counts.get(one, 0) + times
-        yield from counts.items()
-    elif isinstance(event, ev.PoissonSampled):
-        yield _sampled(event), 1
-    else:
-        yield event, 1
-
-
-def _sampled(event: ev.PoissonSampled) -> Event:
-    rate, inner = event.sampling_rate, event.event
-    while isinstance(inner, ev.PoissonSampled):
-        rate, inner = rate * inner.sampling_rate, inner.event
-    if rate == 1 or isinstance(inner, ev.NonPrivate):
-        return inner
-    return ev.PoissonSampled(rate, inner)
 
 
 def _sum_of_epsilons(plain: Plain) -> str:

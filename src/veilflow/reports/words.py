@@ -8,14 +8,21 @@ from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.unit import Adjacency, Unit
 
 _UNITS = {
-    Unit.ROW: "one record; the curator vouches that nobody has two",
+    Unit.ROW: "one row; the curator vouches that nobody has two",
+    Unit.IMAGE: "one image with its label; the curator vouches that nobody is on two",
+    Unit.RECORD: "one record; the curator vouches that nobody has two",
     Unit.USER: "all records of one person",
 }
 _ADJACENCIES = {
-    Adjacency.ADD_REMOVE: "data sets are compared that differ by one record added or removed",
-    Adjacency.REPLACE_ONE: "data sets are compared in which one record is exchanged for another",
+    Adjacency.ADD_REMOVE: "data sets are compared that differ by {} added or removed",
+    Adjacency.REPLACE_ONE: "data sets are compared in which {} is exchanged for another",
 }
-_SUBJECT = {Unit.ROW: "a record", Unit.USER: "a person's records"}
+_SUBJECT = {
+    Unit.ROW: "a row",
+    Unit.IMAGE: "an image",
+    Unit.RECORD: "a record",
+    Unit.USER: "a person's records",
+}
 
 MODELS = {
     "DensityFlow": "a density of rows of numbers (DP-NF)",
@@ -51,10 +58,10 @@ MISUSES = (
 def plain_words(guarantee: Guarantee) -> str:
     """What is promised, without symbols."""
     who = _SUBJECT[guarantee.unit]
-    if math.isinf(guarantee.epsilon):
+    if not guarantee.private:
         return (
-            "Nothing is promised. The data was used without privacy: whoever has this model may learn "
-            "about single records, and it must not be published."
+            "There is no privacy. The data was used as it is: whoever has this model may learn about "
+            "single records, and it must not be published."
         )
     factor = math.exp(guarantee.epsilon) if guarantee.epsilon < 700 else math.inf
     slack = ""
@@ -70,10 +77,11 @@ def plain_words(guarantee: Guarantee) -> str:
 
 def symbols(guarantee: Guarantee) -> str:
     """The definition, with the numbers of this guarantee."""
-    epsilon = "∞" if math.isinf(guarantee.epsilon) else f"{guarantee.epsilon:.6g}"
+    if not guarantee.private:
+        return "no privacy: ε = ∞, which bounds nothing"
     return (
         "P[M(D) ∈ S] ≤ exp(ε) · P[M(D') ∈ S] + δ for all S and neighbors D, D', "
-        f"with ε = {epsilon} and δ = {guarantee.delta:.3g}"
+        f"with ε = {guarantee.epsilon:.6g} and δ = {guarantee.delta:.3g}"
     )
 
 
@@ -84,7 +92,7 @@ def unit(guarantee: Guarantee) -> str:
 
 def adjacency(guarantee: Guarantee) -> str:
     """Which data sets are neighbors."""
-    return _ADJACENCIES[guarantee.adjacency]
+    return _ADJACENCIES[guarantee.adjacency].format(f"one {guarantee.unit.value}")
 
 
 def kind(model: str) -> str:
@@ -127,10 +135,7 @@ def event_in_words(event: Event) -> str:
 
 def _grouped(parts: tuple[Event, ...]) -> list[str]:
     """Several releases, those of one kind and size said once, in the order of their first."""
-    counts: dict[Event, int] = {}
-    for part in parts:
-        times, one = (part.times, part.event) if isinstance(part, ev.Repeated) else (1, part)
-        counts[one] = counts.get(one, 0) + times
+    counts = ev.flat(parts)
     noises = [one for one in counts if isinstance(one, ev.Gaussian)]
     if len(noises) < 3:
         return [_times(one, times) for one, times in counts.items()]

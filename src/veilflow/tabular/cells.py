@@ -7,6 +7,7 @@ unless it is a declared value.
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ _TRUTHS = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0"), 1),
     **dict.fromkeys(("false", "f", "no", "n", "0", "0.0"), 0),
 }
+_MOST_DIGITS = 40
+"""Before or after the point, of decimals that are written out; beyond, with an exponent."""
 _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
 _MICROSECOND = dt.timedelta(microseconds=1)
 _FIRST, _LAST = ((moment - EPOCH) // _MICROSECOND for moment in (dt.datetime.min, dt.datetime.max))
@@ -51,6 +54,10 @@ def numbers(array: "pa.Array") -> Cells:
         return _plain_numbers(array)
     if pa.types.is_boolean(kind):
         return _plain_numbers(array.cast(pa.uint8()))
+    if pa.types.is_large_string(kind) or pa.types.is_string(kind):
+        found = _all_numbers(array)
+        if found is not None:
+            return found
     return _by_text(array, _parse_numbers)
 
 
@@ -117,6 +124,8 @@ def _words(array: "pa.Array") -> "pa.Array":
     kind = array.type
     if pa.types.is_large_string(kind) or pa.types.is_string(kind) or pa.types.is_string_view(kind):
         return _valid(array.cast(pa.large_string()))
+    if _is_binary(kind):  # one record of bytes makes a column of text one of bytes
+        return _decoded(array)
     if pa.types.is_floating(kind):
         words = [number_word(cell) for cell in array.cast(pa.float64()).to_pylist()]
         return pa.array(words, pa.large_string())
@@ -139,10 +148,22 @@ def _valid(words: "pa.Array") -> "pa.Array":
     try:
         words.validate(full=True)
     except pa.ArrowInvalid:
-        cells = words.cast(pa.large_binary()).to_pylist()
-        mended = [None if cell is None else cell.decode("utf-8", "replace") for cell in cells]
-        return pa.array(mended, pa.large_string())
+        return _decoded(words.cast(pa.large_binary()))
     return words
+
+
+def _decoded(array: "pa.Array") -> "pa.Array":
+    import pyarrow as pa
+
+    words = [None if x is None else x.decode("utf-8", "replace") for x in array.to_pylist()]
+    return pa.array(words, pa.large_string())
+
+
+def _is_binary(kind: Any) -> bool:
+    import pyarrow as pa
+
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return any(test(kind) for test in tests)
 
 
 def _word(cell: "pa.Scalar") -> str | None:
@@ -150,6 +171,8 @@ def _word(cell: "pa.Scalar") -> str | None:
         found = cell.as_py()
     except (OverflowError, ValueError):  # days beyond any calendar; the error would quote the cell
         return OTHER  # which no number, date or list is
+    if isinstance(found, Decimal):
+        return decimal_word(found)
     return None if found is None else str(found)
 
 
@@ -164,6 +187,15 @@ def number_word(number: float | None) -> str | None:
         return None
     # whole numbers turn into floats where a frame has gaps: written as the numbers they are
     return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
+
+
+def decimal_word(number: Decimal) -> str:
+    """A finite decimal as people write it: its zeros at the end are those of its column's type."""
+    if not -_MOST_DIGITS < number.adjusted() < _MOST_DIGITS:
+        return str(number)
+    text = format(number, "f")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
 
 
 def _by_text(array: "pa.Array", parse: "Callable[[pa.Array], Cells]") -> Cells:
@@ -181,6 +213,23 @@ def _looked_up(words: "pa.Array", find: Callable[[str], int | None]) -> Cells:
     unknown = np.array([place is None for place in found], bool)
     values = np.array([0 if place is None else place for place in found], np.int64)
     return _cells(values, ~unknown, words)
+
+
+def _all_numbers(array: "pa.Array") -> Cells | None:
+    """The same in a tenth of the time for text that is numbers and gaps only; None for other text."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    arrow: Any = compute
+    words = arrow.utf8_trim_whitespace(_valid(array))
+    words = arrow.if_else(pa.array(say_nothing(words)), None, words)
+    try:
+        found = _plain_numbers(words.cast(pa.float64()))
+    except pa.ArrowInvalid:
+        return None
+    # ways of writing NaN that only pyarrow knows are no numbers here
+    as_written = np.isnan(found.values) == words.is_null().to_numpy(zero_copy_only=False)
+    return found if as_written.all() else None
 
 
 def _parse_numbers(words: "pa.Array") -> Cells:

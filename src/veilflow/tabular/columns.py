@@ -2,7 +2,8 @@
 
 A declaration is a public fact: it comes from a questionnaire, a code book or a law, never from the
 rows. A draft that was read from rows carries the names of its facts in `unconfirmed`, and shows
-none of their values, until a person has confirmed them.
+none of them, until a person has confirmed them. The kind is one of these facts: a single odd cell
+turns a column of numbers into one of text.
 """
 
 import datetime as dt
@@ -39,7 +40,7 @@ class Column(ABC):
     unconfirmed: tuple[str, ...] = ()
 
     kind: ClassVar[str] = ""
-    facts: ClassVar[tuple[str, ...]] = ("nullable",)
+    facts: ClassVar[tuple[str, ...]] = ("kind", "nullable")
     has_position: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -98,7 +99,7 @@ class Numeric(Column):
     resolution: float | None = None
 
     kind: ClassVar[str] = "numeric"
-    facts: ClassVar[tuple[str, ...]] = ("low", "high", "integer", "resolution", "nullable")
+    facts: ClassVar[tuple[str, ...]] = ("kind", "low", "high", "integer", "resolution", "nullable")
     has_position: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -167,7 +168,7 @@ class _Listed(Column):
 
     values: tuple[str, ...] | tuple[int, ...]
 
-    facts: ClassVar[tuple[str, ...]] = ("values", "nullable")
+    facts: ClassVar[tuple[str, ...]] = ("kind", "values", "nullable")
 
     def __init__(
         self, *values: str | int, nullable: bool = False, unconfirmed: Sequence[str] = ()
@@ -255,7 +256,7 @@ class Boolean(Column):
     """
 
     kind: ClassVar[str] = "boolean"
-    facts: ClassVar[tuple[str, ...]] = ("values", "nullable")
+    facts: ClassVar[tuple[str, ...]] = ("kind", "values", "nullable")
 
     def _num_values(self, vocabulary: Sequence[str] | None) -> int:
         return 2
@@ -281,7 +282,7 @@ class Datetime(Column):
     resolution: str = "second"
 
     kind: ClassVar[str] = "datetime"
-    facts: ClassVar[tuple[str, ...]] = ("start", "end", "resolution", "nullable")
+    facts: ClassVar[tuple[str, ...]] = ("kind", "start", "end", "resolution", "nullable")
     has_position: ClassVar[bool] = True
 
     def __init__(
@@ -335,6 +336,8 @@ def _show(
     column: Column, positional: list[str], keywords: list[Any], shown: Sequence[str] = ()
 ) -> str:
     """The constructor call that makes a column, with `?` for what is not public."""
+    if "kind" in column.unconfirmed:
+        return "Column(?)"  # which facts a column has would tell its kind
     parts = list(shown)
     defaults = {f.name: f.default for f in fields(column)}
     for name in positional:

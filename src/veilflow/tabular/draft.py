@@ -34,7 +34,13 @@ _STEPS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _TRUTHS = {"true", "false"}
 
 
-def draft_schema(source: Any, *, label: str | None = None, max_categories: int = 100) -> Schema:
+def draft_schema(
+    source: Any,
+    *,
+    label: str | None = None,
+    max_categories: int = 100,
+    invalid: str = "error",
+) -> Schema:
     """Guess the kind of every column from its cells, and write down what was seen.
 
     Every fact of the draft is unconfirmed, and its `repr` shows none of them. A person replaces
@@ -46,12 +52,15 @@ def draft_schema(source: Any, *, label: str | None = None, max_categories: int =
         label: The name of the label column, if there is one; it is drafted as a list of values if
             it has few.
         max_categories: Text with more distinct values than this is drafted as an open column.
+        invalid: As for a fit: with "replace" every line of a text file is read by itself, whatever
+            it holds.
 
     Returns:
         The draft. It holds values of the data: treat it as private as those.
     """
     check.count(max_categories=max_categories)
-    names, blocks = open_table(source, chunk=CHUNK)
+    check.one_of(("error", "replace"), invalid=invalid)
+    names, blocks = open_table(source, chunk=CHUNK, by_line=invalid == "replace")
     if label is not None and label not in names:
         raise ValueError(f"label must name a column, got {label!r}.")
     seen = {name: _Seen(max_categories) for name in names}

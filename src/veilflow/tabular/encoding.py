@@ -1,10 +1,11 @@
 """Tables to codes and positions by a declared schema, and back. No fact is read from the rows.
 
 Every row is encoded by itself. Whether an *error* is raised does depend on the rows; where not even
-that may be (a service that others watch), `invalid="replace"` makes encoding a map without errors.
+that may be (a service that others watch), `invalid="replace"` makes encoding a map without errors, of
+text files as well.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,8 @@ def encode(
         extra: What to do about columns that are not in the schema: "error", or "ignore" them.
         invalid: What to do about cells that are missing where they must not be, in no closed list,
             or not readable: "error", or "replace" them by a missing cell where there may be one,
-            else by the first value or the lower bound.
+            else by the first value or the lower bound. Text files are then read line by line, so
+            that no line is an error: see `open_csv`.
 
     Returns:
         The encoded rows, in their order.
@@ -67,7 +69,7 @@ def encode(
     parts = iter_encoded(
         source, schema, vocabularies=vocabularies, extra=extra, invalid=invalid, chunk=CHUNK
     )
-    return _joined([_no_rows(schema), *parts])
+    return joined([_no_rows(schema), *parts])
 
 
 def iter_encoded(
@@ -87,27 +89,33 @@ def iter_encoded(
     check.one_of(("error", "replace"), invalid=invalid)
     check.count(chunk=chunk)
     _check_ready(schema, vocabularies or {})
-    names, blocks = open_table(source, chunk=chunk)
-    places = _places(names, schema, extra)
+    names, blocks = open_table(source, chunk=chunk, by_line=invalid == "replace")
+    places = places_in(names, schema, extra)
+    dtype = position_type(schema)
     for block in blocks:
-        yield _encode_block([block(i) for i in places], schema, vocabularies or {}, invalid)
+        cells = [block(i) for i in places]
+        yield encode_block(cells, schema.columns, vocabularies or {}, invalid, dtype)
 
 
-def open_values(source: Any, schema: Schema) -> dict[str, tuple[list[str], np.ndarray]]:
+def open_values(
+    source: Any, schema: Schema, *, invalid: str = "error"
+) -> dict[str, tuple[list[str], np.ndarray]]:
     """What the cells of the open columns say, read as `encode` reads them. Private, not released.
 
     For discovering which values many records share. Each open column gives its distinct values, and
     for each row the place of its value, or -1 for a row without one: missing, or `OTHER` itself.
+    `invalid` is that of `encode`: what it says of lines of text holds here, too.
     """
+    check.one_of(("error", "replace"), invalid=invalid)
     wanted = {n: c for n, c in schema.columns.items() if isinstance(c, OpenCategorical)}
-    names, blocks = open_table(source, chunk=CHUNK)
+    names, blocks = open_table(source, chunk=CHUNK, by_line=invalid == "replace")
     for name in wanted:
         _check_column(name, names)
     known: dict[str, dict[str, int]] = {name: {} for name in wanted}
     found: dict[str, list[np.ndarray]] = {name: [] for name in wanted}
     for block in blocks:
         for name in wanted:
-            words, places = _texts(name, block(names.index(name)))
+            words, places = words_of(name, block(names.index(name)))
             silent = reading.say_nothing(words)
             votes = [
                 -1 if word == OTHER or nothing else known[name].setdefault(word, len(known[name]))
@@ -118,31 +126,35 @@ def open_values(source: Any, schema: Schema) -> dict[str, tuple[list[str], np.nd
     return {n: (list(known[n]), np.concatenate([empty, *found[n]])) for n in wanted}
 
 
-def open_numbers(source: Any, schema: Schema, columns: Sequence[str]) -> dict[str, np.ndarray]:
+def open_numbers(
+    source: Any, schema: Schema, columns: Sequence[str], *, invalid: str = "error"
+) -> dict[str, np.ndarray]:
     """The numbers in columns without bounds, NaN where there is none. Private, not released.
 
-    For discovering their bounds, read as `encode` will read them.
+    For discovering their bounds, read as `encode` will read them with the same `invalid`.
     """
-    names, blocks = open_table(source, chunk=CHUNK)
+    check.one_of(("error", "replace"), invalid=invalid)
+    names, blocks = open_table(source, chunk=CHUNK, by_line=invalid == "replace")
     for name in columns:
         _check_column(name, names)
     found: dict[str, list[np.ndarray]] = {name: [np.zeros(0)] for name in columns}
     for block in blocks:
         for name in columns:
-            cells = _read(name, schema.columns[name], block(names.index(name)), ())
+            cells = read_cells(name, schema.columns[name], block(names.index(name)), ())
             silent = cells.missing | cells.unreadable
             found[name].append(np.where(silent, np.nan, cells.values))
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
-def _texts(name: str, array: "pa.Array") -> "tuple[pa.Array, np.ndarray]":
+def words_of(name: str, array: "pa.Array") -> "tuple[pa.Array, np.ndarray]":
+    """The distinct texts of a column, and the place of each cell's; see `cells.texts`."""
     try:
         return reading.texts(array)
     except WrongType as error:
         raise ValueError(_wrong_type(name, "text", error)) from None
 
 
-def _joined(parts: list[EncodedRows]) -> EncodedRows:
+def joined(parts: list[EncodedRows]) -> EncodedRows:
     """The rows of all parts; each part is let go once copied, so that rows are in memory once."""
     shape = sum(map(len, parts)), parts[0].codes.shape[1]
     codes, positions = np.empty(shape, np.int32), np.empty(shape, parts[0].positions.dtype)
@@ -160,21 +172,32 @@ def _no_rows(schema: Schema) -> EncodedRows:
     return EncodedRows(np.zeros(shape, np.int32), np.zeros(shape, position_type(schema)))
 
 
-def _encode_block(
-    block: "list[pa.Array]", schema: Schema, vocabularies: Vocabularies, invalid: str
+def encode_block(
+    block: "list[pa.Array]",
+    columns: Mapping[str, Column],
+    vocabularies: Vocabularies,
+    invalid: str,
+    dtype: type[np.float32] | type[np.float64],
 ) -> EncodedRows:
+    """Encode some rows.
+
+    Args:
+        block: Their cells, column by column.
+        columns: What the columns are, in the same order.
+        vocabularies: As for `encode`.
+        invalid: As for `encode`.
+        dtype: Of positions.
+    """
     shape = len(block[0]), len(block)
     codes = np.zeros(shape, np.int32, order="F")
-    positions = np.zeros(shape, position_type(schema), order="F")
-    for place, ((name, column), array) in enumerate(
-        zip(schema.columns.items(), block, strict=True)
-    ):
-        found = _read(name, column, array, vocabularies.get(name, ()))
-        gaps = _gaps(name, column, found, invalid)
+    positions = np.zeros(shape, dtype, order="F")
+    for place, ((name, column), array) in enumerate(zip(columns.items(), block, strict=True)):
+        found = read_cells(name, column, array, vocabularies.get(name, ()))
+        gaps = gaps_of(name, column, found, invalid)
         instead = column.num_codes(vocabularies.get(name)) - 1 if column.nullable else 0
         if column.has_position:
-            where = below_one(to_positions(column, found.values), position_type(schema))
-            lowest = 0 if column.nullable else below_one(_lowest(column), position_type(schema))
+            where = below_one(to_positions(column, found.values), dtype)
+            lowest = 0 if column.nullable else below_one(lowest_position(column), dtype)
             positions[:, place] = np.where(gaps, lowest, where)
             codes[:, place] = np.where(gaps, instead, 0)
         else:
@@ -182,7 +205,8 @@ def _encode_block(
     return EncodedRows(np.ascontiguousarray(codes), np.ascontiguousarray(positions))
 
 
-def _read(name: str, column: Column, array: "pa.Array", vocabulary: Sequence[str]) -> Cells:
+def read_cells(name: str, column: Column, array: "pa.Array", vocabulary: Sequence[str]) -> Cells:
+    """The cells of a column, read as what it is declared to be."""
     try:
         if isinstance(column, Numeric):
             return reading.numbers(array)
@@ -200,7 +224,7 @@ def _read(name: str, column: Column, array: "pa.Array", vocabulary: Sequence[str
     return Cells(values, found.missing, np.zeros_like(found.unreadable))
 
 
-def _gaps(name: str, column: Column, found: Cells, invalid: str) -> np.ndarray:
+def gaps_of(name: str, column: Column, found: Cells, invalid: str) -> np.ndarray:
     """Where there is no value; raises where there must be one."""
     if invalid == "error":
         if found.unreadable.any():
@@ -213,7 +237,8 @@ def _gaps(name: str, column: Column, found: Cells, invalid: str) -> np.ndarray:
     return found.missing | found.unreadable
 
 
-def _lowest(column: Column) -> np.ndarray:
+def lowest_position(column: Column) -> np.ndarray:
+    """Where a cell that is not readable is put, in a column that has no missing cells."""
     lowest = -np.inf if isinstance(column, Numeric) else np.iinfo(np.int64).min // 2
     return to_positions(column, np.array([lowest]))
 
@@ -241,7 +266,7 @@ def _check_ready(schema: Schema, vocabularies: Vocabularies) -> None:
             )
 
 
-def _places(names: tuple[str, ...], schema: Schema, extra: str) -> list[int]:
+def places_in(names: tuple[str, ...], schema: Schema, extra: str) -> list[int]:
     """Where in the table the columns of the schema are."""
     if not set(names) & set(schema.names):
         # not quoted: without a header, the first line is a record

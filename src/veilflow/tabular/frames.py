@@ -1,17 +1,12 @@
 """Tables of any library and file, a block of rows at a time, as columns of pyarrow; and back."""
 
 import contextlib
-import datetime as dt
 import os
 from collections.abc import Callable, Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from veilflow.tabular.cells import number_word
-from veilflow.tabular.facts import OTHER
+from veilflow.tabular.objects import object_cells
 from veilflow.tabular.stream import check_names, file_format
 from veilflow.tabular.text import open_csv
 
@@ -50,8 +45,13 @@ def library_of(source: Any) -> str:
     return name if name in LIBRARIES else "pandas"
 
 
-def open_table(source: Any, *, chunk: int) -> Blocks:
+def open_table(source: Any, *, chunk: int, by_line: bool = False) -> Blocks:
     """Open a file or a frame for reading; a file is never in memory as a whole.
+
+    Args:
+        source: A path, or a pandas, polars or pyarrow table.
+        chunk: Rows of a block of a file.
+        by_line: Of text: see `open_csv`.
 
     Raises:
         ValueError: If the source is no table, or columns have no names or share one.
@@ -59,7 +59,7 @@ def open_table(source: Any, *, chunk: int) -> Blocks:
         OSError: If there is no such file, or it may not be read.
     """
     if isinstance(source, str | os.PathLike):
-        found = _open_file(Path(source), chunk)
+        found = _open_file(Path(source), chunk, by_line=by_line)
     else:
         frame = as_frame(source)
         if frame is None:
@@ -69,7 +69,7 @@ def open_table(source: Any, *, chunk: int) -> Blocks:
                 f"{type(source).__name__}.{lazy}"
             )
         names = tuple(str(name) for name in frame.columns)
-        found = Blocks(names, iter([lambda place: _cells(frame[:, place])]))
+        found = Blocks(names, iter([lambda place: series_cells(frame[:, place])]))
     check_names(found.names)
     return found
 
@@ -104,50 +104,21 @@ def _series(cells: "pa.ChunkedArray", field: "pa.Field") -> Any:
     return cells.to_pandas()
 
 
-def _cells(series: Any) -> "pa.Array":
+def series_cells(series: Any) -> "pa.Array":
     """A column of a frame as one array of pyarrow; cells of many types as their text."""
     import pandas as pd
     import pyarrow as pa
 
     native = series.to_native()
     if isinstance(native, pd.Series) and native.dtype == object:
-        return _object_cells(native)
+        return object_cells(native)
     try:
-        return _whole(series.to_arrow())
+        return whole(series.to_arrow())
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return _object_cells(native)
+        return object_cells(native)
 
 
-def _object_cells(series: Any) -> "pa.Array":
-    """Python objects: in their own type if they share one, else as text."""
-    import pandas as pd
-    import pyarrow as pa
-
-    # a signaling NaN raises where it is compared, as the test for missing cells does
-    quiet = [float("nan") if isinstance(c, Decimal) and c.is_nan() else c for c in series]
-    missing = pd.isna(pd.Series(quiet, dtype=object)).to_numpy()
-    cells = [None if gone else cell for cell, gone in zip(quiet, missing, strict=True)]
-    kinds = {type(cell) for cell in cells} - {type(None)}
-    # a guess at one type for all would read one record's cell by another's type; moments are not
-    # among them because a column of those has one time zone, that of the first record
-    if len(kinds) <= 1 and kinds <= {str, int, float, bool, dt.date}:
-        with contextlib.suppress(pa.ArrowException, ValueError, OverflowError):
-            return _whole(pa.array(cells))
-    return pa.array([_word(cell) for cell in cells], pa.large_string())
-
-
-def _word(cell: Any) -> str | None:
-    """A cell among others of other types, written as in a column of its own type."""
-    if cell is None:
-        return None
-    if isinstance(cell, float | np.floating):
-        return number_word(float(cell))
-    if isinstance(cell, bytes | list | tuple | dict | set | np.ndarray):
-        return OTHER  # which no number, date or list is
-    return str(cell).encode("utf-8", "replace").decode("utf-8")
-
-
-def _whole(cells: Any) -> "pa.Array":
+def whole(cells: Any) -> "pa.Array":
     """One array, whose texts may be longer than 2 GiB together."""
     import pyarrow as pa
 
@@ -162,7 +133,7 @@ def _whole(cells: Any) -> "pa.Array":
     return pa.concat_arrays(cells.chunks) if cells.num_chunks else pa.array([], cells.type)
 
 
-def _open_file(path: Path, chunk: int) -> Blocks:
+def _open_file(path: Path, chunk: int, *, by_line: bool) -> Blocks:
     kind = file_format(path)
     if kind in ("npz", "npy"):
         raise ValueError(f"{path.name} holds an array. Give a .csv, .tsv, .parquet or .arrow file.")
@@ -171,7 +142,7 @@ def _open_file(path: Path, chunk: int) -> Blocks:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}.")
     if kind == "csv":
-        names, named, tables = open_csv(path, chunk=chunk)
+        names, named, tables = open_csv(path, chunk=chunk, by_line=by_line)
         if not named:
             raise ValueError(
                 f"{path.name} has no header line. Add one that names every column as in the schema."
@@ -184,7 +155,7 @@ def _open_file(path: Path, chunk: int) -> Blocks:
 
 
 def _columns_of(batch: "pa.Table | pa.RecordBatch") -> "Callable[[int], pa.Array]":
-    return lambda place: _whole(batch.column(place))
+    return lambda place: whole(batch.column(place))
 
 
 def _batches(path: Path, kind: str, chunk: int) -> "Iterator[pa.RecordBatch]":

@@ -1,7 +1,8 @@
 """Rows of numbers from files, frames and arrays, and back into files.
 
-Errors name the file, the column and the kind of problem. They never show a cell or say which row it
-is in: a message ends up in logs and tickets, where a record does not belong.
+Every cell is read by itself, as in tables (`cells.numbers`). Errors name the file, the column and the
+kind of problem. They never show a cell or say which row it is in: a message ends up in logs and
+tickets, where a record does not belong.
 """
 
 import os
@@ -13,20 +14,24 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from veilflow.tabular.frames import as_frame, readable
+from veilflow._core import check
+from veilflow.tabular import arrays
+from veilflow.tabular import cells as reading
+from veilflow.tabular.cells import Cells, WrongType
+from veilflow.tabular.frames import as_frame, readable, series_cells, whole
 from veilflow.tabular.stream import check_names, file_format, write_chunks
-from veilflow.tabular.text import read_csv
+from veilflow.tabular.text import open_csv
 
 _CHUNK = 65_536
-"""Rows turned into text, or into a part of a binary file, at a time."""
-_HEADER = "does the first line name the columns?"
+"""Rows turned into or from text, or into a part of a binary file, at a time."""
 
 
 @dataclass(frozen=True, repr=False)
 class Rows:
-    """Finite numbers, one row per record, and the names of the columns where there are any.
+    """Numbers, one row per record, and the names of the columns where there are any.
 
-    Shows neither the rows nor how many there are.
+    They are finite, unless `read_rows` was told to keep others. Shows neither the rows nor how many
+    there are.
     """
 
     values: Float[np.ndarray, "n d"]
@@ -46,26 +51,29 @@ class Rows:
         check_names(columns)
         if self.columns is None:
             return Rows(self.values, tuple(columns))
-        _check_present(columns, self.columns)
+        check_present(columns, self.columns)
         places = [self.columns.index(name) for name in columns]
         return Rows(self.values[:, places], tuple(columns))
 
 
-def read_rows(source: Any, *, columns: Sequence[str] | None = None) -> Rows:
+def read_rows(source: Any, *, columns: Sequence[str] | None = None, invalid: str = "error") -> Rows:
     """Read rows of numbers from a file, a frame or an array.
 
     Files are told apart by their suffix: .csv and .tsv (UTF-8; separated by commas, semicolons,
     tabs or bars; a first line of numbers only is a row, not a header), .parquet, .arrow and
     .feather, .npz (one array, or one called "values" with optional "columns") and .npy. Frames may
-    be pandas, polars or pyarrow. Truth values of frames and arrays count as 0 and 1.
+    be pandas, polars or pyarrow. Truth values count as 0 and 1, text as the number that it writes.
 
     Args:
         source: A path, a frame, or a two-dimensional array of numbers.
         columns: Read only these columns, in this order; others may then hold anything. A source
             without column names must have exactly as many, and they are taken in this order.
+        invalid: What to do about cells that are no finite number: "error", or "keep" them as NaN or
+            infinity, for a caller who replaces them by a public rule (`Domain.finite`). Text files
+            are then read line by line, so that no line is an error: see `open_csv`.
 
     Returns:
-        The rows in double precision; every number is finite.
+        The rows in double precision; every number is finite, unless others are kept.
 
     Raises:
         ValueError: If a column is not numeric, or has missing or infinite cells, or the source is
@@ -73,16 +81,18 @@ def read_rows(source: Any, *, columns: Sequence[str] | None = None) -> Rows:
         TypeError: If the source is of a kind that is not read.
         OSError: If there is no such file, or it may not be read.
     """
+    check.one_of(("error", "keep"), invalid=invalid)
     if isinstance(source, Rows):
-        return source if columns is None else source.select(columns)
+        rows = source if columns is None else source.select(columns)
+        return rows if invalid == "keep" else _from_array(rows.values, rows.columns, invalid)
     if columns is not None:
         check_names(columns)
     if isinstance(source, str | os.PathLike):
-        return _read_file(Path(source), columns)
+        return _read_file(Path(source), columns, invalid)
     frame = as_frame(source)
     if frame is not None:
-        return _from_frame(frame, columns)
-    return _from_array(source, columns)
+        return _from_frame(frame, columns, invalid)
+    return _from_array(source, columns, invalid)
 
 
 def write_rows(
@@ -105,7 +115,10 @@ def write_rows(
         mode: Who may read the file; the umask lowers it.
     """
     if not isinstance(rows, Rows):
-        rows = Rows(_two_dimensional(rows))
+        cells = _two_dimensional(rows)
+        if cells.unreadable.any():
+            raise TypeError("rows must be real numbers.")
+        rows = Rows(cells.values)
     if columns is not None:
         rows = Rows(rows.values, tuple(columns))
     values = rows.values
@@ -114,22 +127,38 @@ def write_rows(
     write_chunks(chunks, path, num_rows=num_rows, dim=dim, columns=rows.columns, mode=mode)
 
 
-def _read_file(path: Path, columns: Sequence[str] | None) -> Rows:
+def _read_file(path: Path, columns: Sequence[str] | None, invalid: str) -> Rows:
     kind = file_format(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder. Give a file.")
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}.")
     if kind == "csv":
-        table, named = read_csv(path)
-        rows = _from_frame(as_frame(table), columns if named else None)
-        if named:
-            return rows
-        rows = Rows(rows.values)
-        return rows if columns is None else rows.select(columns)
+        return _read_csv(path, columns, invalid)
     if kind in ("npz", "npy"):
-        return _read_numpy(path, columns)
-    return _from_frame(as_frame(_read_arrow(path, kind, columns)), columns)
+        return _read_numpy(path, columns, invalid)
+    return _from_frame(as_frame(_read_arrow(path, kind, columns)), columns, invalid)
+
+
+def _read_csv(path: Path, columns: Sequence[str] | None, invalid: str) -> Rows:
+    names, named, tables = open_csv(path, chunk=_CHUNK, by_line=invalid == "keep")
+    wanted = tuple(names) if columns is None or not named else tuple(columns)
+    check_present(wanted, names)
+    places = [names.index(name) for name in wanted]
+    # a name from the first line may be a cell: it is said only where the caller said it first
+    asked = columns is not None and named
+    labels = [repr(names[i]) if asked else f"{i + 1} of {len(names)}" for i in places]
+    parts = [np.empty((0, len(wanted)))]
+    for table in tables:
+        block = np.empty((len(table), len(wanted)))
+        for j, place in enumerate(places):
+            cells = reading.numbers(whole(table.column(place)))
+            block[:, j] = _checked(cells, labels[j], invalid)
+        parts.append(block)
+    values = np.concatenate(parts)
+    if named:
+        return Rows(values, wanted)
+    return Rows(values) if columns is None else Rows(values).select(columns)
 
 
 def _read_arrow(path: Path, kind: str, columns: Sequence[str] | None) -> Any:
@@ -151,12 +180,12 @@ def _read_arrow(path: Path, kind: str, columns: Sequence[str] | None) -> Any:
             return table
 
 
-def _read_numpy(path: Path, columns: Sequence[str] | None) -> Rows:
+def _read_numpy(path: Path, columns: Sequence[str] | None, invalid: str) -> Rows:
     with open(path, "rb") as file:
         try:
             loaded: Any = np.load(file, allow_pickle=False)
-            arrays = {} if isinstance(loaded, np.ndarray) else {k: loaded[k] for k in loaded.files}
-            names = arrays.pop("columns", None) if "values" in arrays else None
+            found = {} if isinstance(loaded, np.ndarray) else {k: loaded[k] for k in loaded.files}
+            names = found.pop("columns", None) if "values" in found else None
             # damaged text of NumPy raises when it becomes Python's
             names = None if names is None else tuple(str(name) for name in np.atleast_1d(names))
         except Exception:  # NumPy lets many kinds of error out of a damaged file
@@ -165,82 +194,82 @@ def _read_numpy(path: Path, columns: Sequence[str] | None) -> Rows:
                 "holding Python objects."
             ) from None
     if isinstance(loaded, np.ndarray):
-        return _from_array(loaded, columns)
-    if len(arrays) != 1:
+        return _from_array(loaded, columns, invalid)
+    if len(found) != 1:
         raise ValueError(
-            f"{path.name} holds {len(arrays)} arrays, but one is read. Keep one, or call it "
+            f"{path.name} holds {len(found)} arrays, but one is read. Keep one, or call it "
             "'values' and the column names 'columns'."
         )
-    rows = _from_array(next(iter(arrays.values())), None)
+    rows = _from_array(next(iter(found.values())), None, invalid)
     if names is not None:
         rows = Rows(rows.values, names)
     return rows if columns is None else rows.select(columns)
 
 
-def _from_frame(frame: Any, columns: Sequence[str] | None) -> Rows:
+def _from_frame(frame: Any, columns: Sequence[str] | None, invalid: str) -> Rows:
     names = tuple(str(name) for name in frame.columns)
     check_names(names)
-    if columns is not None:
-        _check_present(columns, names)
     wanted = names if columns is None else tuple(columns)
+    check_present(wanted, names)
     values = np.empty((len(frame), len(wanted)))
     for place, name in enumerate(wanted):
-        values[:, place] = _numbers(frame[:, names.index(name)], name)
+        try:
+            cells = reading.numbers(series_cells(frame[:, names.index(name)]))
+        except WrongType:
+            raise ValueError(_not_numeric(repr(name))) from None
+        values[:, place] = _checked(cells, repr(name), invalid)
     return Rows(values, wanted)
 
 
-def _numbers(series: Any, name: str) -> np.ndarray:
-    """One column as finite doubles, or an error that names it."""
-    import narwhals as nw
-
-    if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
-        raise ValueError(
-            f"column {name!r} is not numeric. Drop it, choose the columns to read, or turn it into "
-            "numbers by a public rule."
-        )
-    if series.null_count() > 0:
-        raise ValueError(_missing(repr(name)))
-    numbers = np.asarray(series.to_numpy()).astype(np.float64)
-    _check_finite(numbers, repr(name))
-    return numbers
-
-
-def _from_array(source: Any, columns: Sequence[str] | None) -> Rows:
-    values = _two_dimensional(source)
-    for place in range(values.shape[1]):
-        _check_finite(values[:, place], f"{place + 1} of {values.shape[1]}")
+def _from_array(source: Any, columns: Sequence[str] | None, invalid: str) -> Rows:
+    cells = _two_dimensional(source)
+    dim = cells.values.shape[1]
+    values = np.empty(cells.values.shape)
+    for j in range(dim):
+        column = Cells(*(part[:, j] for part in cells))
+        values[:, j] = _checked(column, f"{j + 1} of {dim}", invalid)
     rows = Rows(values)
     return rows if columns is None else rows.select(columns)
 
 
-def _two_dimensional(source: Any) -> np.ndarray:
+def _two_dimensional(source: Any) -> Cells:
     if not hasattr(source, "__array__") and not isinstance(source, list | tuple):
         raise TypeError(
             f"rows must be a path, a pandas, polars or pyarrow table, or an array, got "
             f"{type(source).__name__}."
         )
-    try:
-        array = np.asarray(source)
-    except ValueError:
-        raise ValueError("rows must all have the same number of columns.") from None
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"rows must be real numbers, got an array of type {array.dtype}.")
+    array = arrays.as_array(source)
+    if array.ndim == 1 and array.dtype == object and isinstance(source, list | tuple):
+        raise ValueError("rows must all have the same number of columns.")
     if array.ndim != 2:
         hint = " For one feature use values.reshape(-1, 1)." if array.ndim == 1 else ""
         raise ValueError(f"rows must have 2 dimensions, got {array.ndim}.{hint}")
     if array.shape[1] == 0:
         raise ValueError("rows must have at least one column, got 0.")
-    return array.astype(np.float64)
+    return arrays.numbers(array)
 
 
-def _check_finite(numbers: np.ndarray, column: str) -> None:
-    if np.isnan(numbers).any():
+def _checked(cells: Cells, column: str, invalid: str) -> np.ndarray:
+    """One column as finite doubles, or an error that names it; or as any doubles, if they are kept."""
+    if invalid == "keep":
+        return arrays.or_nan(cells)
+    if cells.unreadable.any():
+        raise ValueError(_not_numeric(column))
+    if cells.missing.any():
         raise ValueError(_missing(column))
-    if np.isinf(numbers).any():
+    if np.isinf(cells.values).any():
         raise ValueError(
             f"column {column} has cells that are infinite or too large. Replace them by a public "
             "rule, or drop the column."
         )
+    return cells.values
+
+
+def _not_numeric(column: str) -> str:
+    return (
+        f"column {column} is not numeric. Drop it, choose the columns to read, or turn it into "
+        "numbers by a public rule."
+    )
 
 
 def _missing(column: str) -> str:
@@ -250,10 +279,14 @@ def _missing(column: str) -> str:
     )
 
 
-def _check_present(columns: Sequence[str], names: Sequence[str]) -> None:
+def check_present(columns: Sequence[str], names: Sequence[str]) -> None:
+    """Raise unless a table with columns of these names has all that are asked for.
+
+    Those it has are not shown: without a header, the first line of a file is a record.
+    """
     for name in columns:
         if name not in names:
-            known = ", ".join(map(repr, names))
-            # not quoted if none is as asked for: without a header, the first line is a record
-            hint = f"there are {known}." if set(columns) & set(names) else _HEADER
-            raise ValueError(f"there is no column {name!r}; {hint}")
+            raise ValueError(
+                f"there is no column {name!r} in the table. Does its first line name the columns, and "
+                "is the name spelled as there?"
+            )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from veilflow._core.codec import OwnFormat
 from veilflow._core.errors import PrivacyError
 from veilflow.tabular import schema_json
 from veilflow.tabular.columns import (
@@ -21,7 +22,7 @@ from veilflow.tabular.stream import check_names
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class Schema:
+class Schema(OwnFormat):
     """The columns of a table in their order, the label among them, and what rows always fulfill.
 
         vf.Schema(age=vf.Numeric(17, 90, integer=True), sex=vf.Categorical("F", "M"), label="sex")
@@ -108,26 +109,46 @@ class Schema:
                 raise ValueError(f"there is no column {name!r} in the schema.")
         return Schema({**self.columns, **columns}, label=self.label, constraints=self.constraints)
 
-    def confirm(self, *names: str) -> "Schema":
+    def confirm(self, *names: str, facts: Sequence[str] | None = None) -> "Schema":
         """Declare that what is written about these columns is public; all columns if none is named.
 
         Only a person who knows where each fact comes from can say so.
+
+        Args:
+            names: The columns.
+            facts: Only these facts, such as `["kind"]`; all of them if None.
         """
-        chosen = names or self.names
+        chosen = {name: self._column(name) for name in names or self.names}
+        known = {fact for column in chosen.values() for fact in column.facts}
+        for fact in () if facts is None else facts:
+            if fact not in known:
+                words = ", ".join(sorted(known))
+                raise ValueError(f"facts must be among {words} for these columns, got {fact!r}.")
         return self.with_columns(
-            {name: replace_column(self._column(name), unconfirmed=()) for name in chosen}
+            {
+                name: replace_column(column, unconfirmed=_left(column, facts))
+                for name, column in chosen.items()
+            }
         )
 
     def forget_unconfirmed(self) -> "Schema":
         """What is left when nothing that was read from data is used: to be discovered, for a price.
 
-        Bounds become unknown, lists open, columns nullable, numbers real. Names and kinds of columns
-        stay: whoever hands over a schema declares them.
+        Bounds become unknown, lists open, columns nullable, numbers real. Names of columns stay:
+        whoever hands over a schema declares them.
 
         Raises:
-            PrivacyError: If a fact is unconfirmed that cannot be discovered: the range of a
-                datetime, the order of values, or what a constraint speaks of.
+            PrivacyError: If a fact is unconfirmed that cannot be discovered: the kind of a column,
+                the range of a datetime, the order of values, or what a constraint speaks of.
         """
+        kinds = [name for name, facts in self.unconfirmed.items() if "kind" in facts]
+        if kinds:
+            raise PrivacyError(
+                f"nobody has confirmed the kinds of the columns {', '.join(kinds)}: they were read "
+                "from the data, where one odd cell may decide them, and no budget discovers them. "
+                'Check each kind, and confirm it: confirmed = ["kind"] in the file, or '
+                'schema.confirm(facts=["kind"]).'
+            )
         changed = {n: _forgotten(n, c) for n, c in self.columns.items() if c.unconfirmed}
         for constraint in self.constraints:
             for name in constraint.columns:
@@ -143,7 +164,7 @@ class Schema:
         return schema_json.write(self.columns, self.label, self.constraints)
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "Schema":
+    def from_json(cls, document: Mapping[str, Any], /) -> "Schema":
         """The schema that `to_json` described.
 
         Raises:
@@ -194,6 +215,11 @@ class Schema:
         if self.unconfirmed:
             lines.append("    not public until confirmed: " + ", ".join(self.unconfirmed))
         return "\n".join(["Schema(", *lines, ")"])
+
+
+def _left(column: Column, facts: Sequence[str] | None) -> tuple[str, ...]:
+    """What is still unconfirmed once these facts are confirmed."""
+    return () if facts is None else tuple(f for f in column.unconfirmed if f not in facts)
 
 
 def replace_column(column: Column, **changes: Any) -> Column:

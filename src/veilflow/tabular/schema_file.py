@@ -4,11 +4,11 @@ import datetime as dt
 import math
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from veilflow._core import toml
 from veilflow._core.store import write_atomic
 from veilflow.tabular.columns import Column
 from veilflow.tabular.schema import Schema
@@ -17,11 +17,12 @@ from veilflow.tabular.schema_json import column_to_json, constraint_to_json
 _HEAD = "# The columns of a table, as veilflow reads them. All of it must be public knowledge."
 _DRAFT = """\
 # A DRAFT: what is marked NOT PUBLIC was read from the data. Keep this file as private as the data.
-# Replace each such value by what is known without the data (a code book, a questionnaire, a law), and
-# then set `confirmed = true`, or list the facts that are confirmed: confirmed = ["low", "high"].
-# What stays unconfirmed is refused, or is forgotten and discovered for a share of the budget.
-# Names and kinds of columns were read from the data, too, and no budget discovers them: whoever fits
-# by this file declares them."""
+# For each column, check the kind, replace every other marked value by what is known without the data
+# (a code book, a questionnaire, a law), and then set `confirmed = true`. Or list what you confirm:
+# confirmed = ["kind"] keeps the kind alone, confirmed = ["kind", "low", "high"] the bounds as well.
+# What stays unconfirmed is refused, or is forgotten and discovered for a share of the budget
+# (--pay-for-discovery). No budget discovers a kind: every kind must be confirmed.
+# Names of columns were read from the data, too: whoever fits by this file declares them."""
 _MARK = "  # NOT PUBLIC: read from the data"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -46,27 +47,16 @@ def to_text(schema: Schema) -> str:
 
 def read(path: str | os.PathLike[str]) -> Schema:
     """Read a schema from a file; errors name it."""
-    name = Path(path).name
+    data = Path(path).read_bytes()
     try:
-        return parse(Path(path).read_bytes().decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise ValueError(f"{name} is not UTF-8 text. Save it as UTF-8.") from None
+        return parse(data)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise ValueError(f"{Path(path).name}: {error}") from None
 
 
-def parse(text: str) -> Schema:
+def parse(text: str | bytes) -> Schema:
     """The schema that a TOML text describes."""
-    try:
-        return _from_document(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:  # its message may quote the text
-        place = re.search(r"\(at .*\)$", str(error))
-        raise ValueError(f"it is not valid TOML {place[0] if place else ''}".strip()) from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply to be a schema.") from None
-
-
-def _from_document(document: dict[str, Any]) -> Schema:
+    document = toml.parse(text)
     columns = document.get("columns")
     if not isinstance(columns, Mapping) or not columns:
         raise ValueError("there must be a table [columns.<name>] for each column.")

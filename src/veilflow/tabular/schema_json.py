@@ -43,7 +43,7 @@ def read(document: Mapping[str, Any]) -> tuple[dict[str, Column], str | None, li
 
 def column_to_json(column: Column) -> dict[str, Any]:
     """A column without its name, as plain JSON values."""
-    document: dict[str, Any] = {"kind": column.kind}
+    document: dict[str, Any] = {}
     names = (*column.facts, "max_values") if isinstance(column, OpenCategorical) else column.facts
     for name in names:
         value = getattr(column, name, None)
@@ -62,8 +62,7 @@ def column_from_json(name: str, document: Mapping[str, Any]) -> Column:
     kind = KINDS.get(str(document.get("kind")))
     if kind is None:
         raise ValueError(f"the kind of {where} must be one of {', '.join(KINDS)}.")
-    settings = dict(document)
-    del settings["kind"]
+    settings = {field: value for field, value in document.items() if field != "kind"}
     allowed = {*kind.facts, "confirmed"}
     if kind is OpenCategorical:
         allowed.add("max_values")

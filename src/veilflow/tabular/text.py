@@ -9,47 +9,71 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from veilflow._core.lines import records as lines_of
+from veilflow._core.lines import split_line
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.csv import CSVWriter
 
 _DELIMITERS = ",;\t|"
+_REPLACE = "fit with invalid='replace', which reads every line by itself"
+_NOT_UTF8 = "{} is not UTF-8 text. Save it as UTF-8, or " + _REPLACE + "."
 MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "?")
 """What people write into a cell that they leave empty, in lower case."""
 
 
-def read_csv(path: Path) -> "tuple[pa.Table, bool]":
-    """A table of what the file holds, numeric where it can be, and whether it had a header.
-
-    A byte order mark, blank lines, spaces around cells and quotes around numbers are taken as what
-    they are: nothing.
-    """
-    import pyarrow as pa
-
-    names, named, tables = open_csv(path)
-    (text,) = tables
-    return pa.table([tidied(column) for column in text.columns], names=names), named
-
-
 def open_csv(
-    path: Path, *, chunk: int | None = None
+    path: Path, *, chunk: int, by_line: bool = False
 ) -> "tuple[list[str], bool, Iterator[pa.Table]]":
     """Names of the columns, whether the file has them, and its cells as text, `chunk` rows a time.
 
-    Without `chunk` all rows come at once. Columns without names are called x1, x2, ...
+    A byte order mark, blank lines and spaces around cells are taken as what they are: nothing. Columns
+    without names are called x1, x2, ...
+
+    Args:
+        path: The file.
+        chunk: Rows of a table.
+        by_line: Take every line for one record, whatever it holds, so that no record is an error or
+            changes another: a quote that is not closed ends with its line, cells beyond the last
+            column are dropped, bytes that are not UTF-8 are marked in their cell. Quoted line breaks
+            are not understood then, and there must be a header. Otherwise such lines are refused.
     """
-    first, delimiter = _first_line(path)
+    first, delimiter = _first_line(path, by_line=by_line)
     # A first line of gaps is a record, too: as a header it would end up in the model file.
     named = not all(_is_number(cell) or cell.lower() in MISSING_WORDS for cell in first)
+    if by_line and not named:
+        raise ValueError(
+            f"{path.name} has no header line, and without one its first record would decide how the "
+            'others are read. Add a line that names every column, or leave out invalid="replace".'
+        )
     if named:
         _check_header(first, path)
     names = first if named else [f"x{i + 1}" for i in range(len(first))]
     _check_twice(names, path)
+    if by_line:
+        return names, named, _line_tables(path, names, delimiter, chunk=chunk)
     return names, named, _text_tables(path, names, delimiter, named=named, chunk=chunk)
 
 
+def _line_tables(
+    path: Path, names: list[str], delimiter: str, *, chunk: int
+) -> "Iterator[pa.Table]":
+    import pyarrow as pa
+
+    lines = itertools.islice(lines_of(path), 1, None)
+    some = False
+    while (block := list(itertools.islice(lines, chunk))) or not some:
+        some = True
+        rows = (split_line(line, delimiter) for line in block)
+        # zip would otherwise end with the shortest line
+        full = (row[: len(names)] + [None] * (len(names) - len(row)) for row in rows)
+        columns = list(zip(*full, strict=True)) or [()] * len(names)
+        yield pa.table([pa.array(cells, pa.large_string()) for cells in columns], names)
+
+
 def _text_tables(
-    path: Path, names: list[str], delimiter: str, *, named: bool, chunk: int | None
+    path: Path, names: list[str], delimiter: str, *, named: bool, chunk: int
 ) -> "Iterator[pa.Table]":
     import pandas as pd
     import pyarrow as pa
@@ -75,10 +99,13 @@ def _text_tables(
                 except StopIteration:
                     return
             if len(frame.columns) != len(names):
-                raise ValueError(f"{path.name} has lines with more cells than the first one.")
+                raise ValueError(
+                    f"{path.name} has lines with more cells than the first one. Correct them, or "
+                    f"{_REPLACE}."
+                )
             columns = (frame.iloc[:, i] for i in range(len(names)))
             yield pa.table([pa.array(c, pa.string(), from_pandas=True) for c in columns], names)
-            if chunk is None or len(frame) == 0:
+            if len(frame) == 0:
                 return
 
 
@@ -95,11 +122,11 @@ def _refused_as_one(path: Path) -> Iterator[None]:
     except OSError:
         raise
     except UnicodeDecodeError:
-        raise ValueError(f"{path.name} is not UTF-8 text. Save it as UTF-8.") from None
+        raise ValueError(_NOT_UTF8.format(path.name)) from None
     except (ValueError, pd.errors.ParserWarning):
         raise ValueError(
             f"{path.name} is not a table: some line has more cells than the first one, or a quote "
-            "is not closed."
+            f"is not closed. Correct it, or {_REPLACE}."
         ) from None
 
 
@@ -116,24 +143,36 @@ def csv_writer(path: Path, schema: "pa.Schema", *, delimiter: str) -> "Iterator[
             yield writer
 
 
-def _first_line(path: Path) -> tuple[list[str], str]:
+def _first_line(path: Path, *, by_line: bool) -> tuple[list[str], str]:
     """The cells of the first line that is not blank, and what separates them."""
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            lines = itertools.dropwhile(lambda line: not line.strip(), file)
-            head = next(lines, "")
-            tabs = path.suffix.lower() == ".tsv"
-            # what stands in quotes belongs to a name
-            delimiter = "\t" if tabs else max(_DELIMITERS, key=re.sub('"[^"]*"', "", head).count)
-            text = itertools.chain([head], lines)
-            cells = next(csv.reader(text, delimiter=delimiter, skipinitialspace=True), [])
-    except UnicodeDecodeError:
-        raise ValueError(f"{path.name} is not UTF-8 text. Save it as UTF-8.") from None
-    except csv.Error:
-        raise ValueError(f"{path.name} is not a table: its first line cannot be read.") from None
+    if by_line:
+        head = next(lines_of(path), "")
+        delimiter = _delimiter(head, path)
+        cells = split_line(head, delimiter) if head else []
+    else:
+        try:
+            with open(path, encoding="utf-8-sig", newline="") as file:
+                lines = itertools.dropwhile(lambda line: not line.strip(), file)
+                head = next(lines, "")
+                delimiter = _delimiter(head, path)
+                text = itertools.chain([head], lines)
+                cells = next(csv.reader(text, delimiter=delimiter, skipinitialspace=True), [])
+        except UnicodeDecodeError:
+            raise ValueError(_NOT_UTF8.format(path.name)) from None
+        except csv.Error:
+            raise ValueError(
+                f"{path.name} is not a table: its first line cannot be read."
+            ) from None
     if not cells:
         raise ValueError(f"{path.name} is empty.")
     return [cell.strip() for cell in cells], delimiter
+
+
+def _delimiter(head: str, path: Path) -> str:
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    # what stands in quotes belongs to a name
+    return max(_DELIMITERS, key=re.sub('"[^"]*"', "", head).count)
 
 
 def _check_header(names: list[str], path: Path) -> None:
@@ -154,25 +193,6 @@ def _check_twice(names: list[str], path: Path) -> None:
                 f"the name of column {names.index(name) + 1} of {path.name} occurs twice: column "
                 f"{place + 1} has it, too. Rename one of them."
             )
-
-
-def tidied(text: Any) -> Any:
-    """Numbers if all cells are, without the spaces around them and missing where empty; or text."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    # pyarrow makes its functions when imported, out of sight of type checkers.
-    arrow: Any = compute
-    text = arrow.utf8_trim_whitespace(text)
-    missing = arrow.is_in(arrow.utf8_lower(text), value_set=pa.array(MISSING_WORDS))
-    text = arrow.if_else(missing, None, text)
-    for plus in (False, True):  # a leading plus sign is rare, and not read by the fast parser
-        try:
-            cells = arrow.replace_substring_regex(text, r"^\+", "") if plus else text
-            return arrow.cast(cells, pa.float64())
-        except pa.ArrowInvalid:
-            continue
-    return text
 
 
 def _quoted(name: str, delimiter: str) -> str:

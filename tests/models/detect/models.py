@@ -4,11 +4,19 @@ import numpy as np
 
 import veilflow as vf
 from veilflow.models.domain import Ball, Box, Domain
-from veilflow.models.em import Mixture
-from veilflow.privacy.events import Gaussian
-from veilflow.privacy.ledger import Ledger
+from veilflow.releases.em import Mixture
+from veilflow.releases.mixture import ExpectationMaximization
+from veilflow.releases.plan import FitPlan
 
-LEDGER = Ledger().spend(Gaussian(4.0), purpose="training")
+PLAN = FitPlan(
+    model="MixtureDensity",
+    budget=vf.Budget(2.0, 1e-6),
+    releases=(
+        ExpectationMaximization(dim=2, num_components=2, steps=1, spread=1.0, noise_multiplier=4.0),
+    ),
+    declared=("bounds",),
+)
+LEDGER = PLAN.ledger
 BOX = Box.declared((-5.0, 5.0))
 BALL = Ball(5.0)
 
@@ -28,7 +36,7 @@ def mixture(
         ),
         domain=domain,
         columns=columns,
-        ledger=LEDGER,
-        guarantee=LEDGER.guarantee(delta=1e-6),
-        settings={"dim": 2, "num_components": 2},
+        plan=PLAN,
+        guarantee=PLAN.guarantee,
+        facts={},
     )

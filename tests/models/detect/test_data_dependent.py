@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from veilflow.models.detect.answers import Plan
 from veilflow.models.detect.data_dependent import _ORDERS, _divergence, data_dependent_epsilon
 from veilflow.privacy.guarantees import Sensitive
+from veilflow.privacy.ledger import Ledger
+from veilflow.releases.answers import Answers
+from veilflow.releases.part_mixtures import PartMixtures
 
-PLAN = Plan(method="noisy_max", parts=50, limit=100, noise_multiplier=5.0)
+PARTS = PartMixtures(num_components=1)
+PLAN = Answers(method="noisy_max", parts=50, limit=100, noise_multiplier=5.0, settings=PARTS)
 
 
 def epsilon(votes: list[int]) -> float:
@@ -22,7 +25,7 @@ def test_it_is_a_sensitive_number_that_does_not_show_itself():
 
 
 def test_answers_all_parts_agree_on_are_nearly_free_and_others_cost_no_more_than_planned():
-    planned = PLAN.ledger(100).epsilon(delta=1e-6, accountant="rdp")
+    planned = Ledger(entries=PLAN.entries(100)).epsilon(delta=1e-6, accountant="rdp")
     assert epsilon([50] * 100) < 0.2 * planned
     assert 0.5 * planned < epsilon([25] * 100) <= planned * 1.01
     assert epsilon([40] * 100) < epsilon([30] * 100)
@@ -48,6 +51,6 @@ def test_the_divergence_is_that_of_the_coins_rounded_up(votes):
 
 
 def test_other_methods_are_refused():
-    plan = Plan(method="exponential", parts=50, limit=100, epsilon=1.0)
+    plan = Answers(method="exponential", parts=50, limit=100, epsilon=1.0, settings=PARTS)
     with pytest.raises(ValueError, match="only noisy_max"):
         data_dependent_epsilon(Sensitive([1]), plan, delta=1e-6)

@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 
 import veilflow as vf
+from veilflow._core import codec
 from veilflow.models import artifact as artifacts
 from veilflow.models import registry
 from veilflow.models.detect import fitted_ensemble
-from veilflow.models.detect.answers import Plan
-from veilflow.models.detect.ensemble import uniform_log_density
-from veilflow.models.detect.journal import InMemory
+from veilflow.models.detect.counter import InMemory
+from veilflow.models.detect.ensemble_plan import uniform_log_density
 from veilflow.models.domain import Ball, Box
 from veilflow.privacy.guarantees import Sensitive
+from veilflow.releases import votes as answering
+from veilflow.releases.answers import Answers
+from veilflow.releases.run import Run
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(0, 0.1, size=(400, 2))
@@ -62,7 +65,8 @@ def test_answers_are_paid_for_one_by_one_and_refused_at_the_end(method):
         ensemble.query([NORMAL])
     assert ensemble.ledger.epsilon(delta=1e-6) == pytest.approx(ensemble.guarantee.epsilon)
     assert ensemble.guarantee.epsilon <= 40.0
-    assert ensemble.guarantee == estimator(method=method).guarantee
+    assert ensemble.guarantee == estimator(method=method).plan(2).guarantee
+    assert ensemble.ledger == ensemble.plan.ledger
 
 
 def test_votes_are_counted_behind_the_door():
@@ -72,7 +76,7 @@ def test_votes_are_counted_behind_the_door():
     assert votes.open().tolist() == [5, 0]
     assert ensemble.spent == 0
     p = ensemble.response_probability(5)
-    assert p == pytest.approx(1 / (1 + np.exp(-2.5 * ensemble.plan.epsilon)))
+    assert p == pytest.approx(1 / (1 + np.exp(-2.5 * ensemble.answers.epsilon)))
 
 
 def test_a_record_changes_the_votes_on_any_row_by_at_most_one():
@@ -86,10 +90,10 @@ def test_a_record_changes_the_votes_on_any_row_by_at_most_one():
 
 
 def test_a_query_is_written_down_before_it_is_answered(kept, monkeypatch):
-    def killed(self, votes):
+    def killed(answers, votes):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Plan, "odd", killed)
+    monkeypatch.setattr(answering, "odd", killed)
     with pytest.raises(KeyboardInterrupt):
         kept.query([NORMAL, ODD])
     assert kept.spent == 2
@@ -129,7 +133,7 @@ def test_threads_get_no_more_answers_than_are_paid_for(kept):
 
 def test_a_budget_for_one_query_of_epsilon_1_is_algorithm_2_at_epsilon_1():
     once = estimator(budget=vf.Budget(epsilon=1.0, delta=0.0), max_queries=1)
-    assert once.plan.epsilon == pytest.approx(1.0)
+    assert once.plan(2).answers.epsilon == pytest.approx(1.0)
 
 
 # -- sparse vector ---------------------------------------------------------------------------------
@@ -169,7 +173,7 @@ def test_a_search_that_a_crash_ended_stays_spent(tmp_path):
 def test_one_threshold_for_all_anomalies_ends_with_its_process(tmp_path):
     settings = {"method": "sparse_vector", "max_anomalies": 3, "renew": False}
     ensemble = fitted(**settings, budget=vf.Budget(100.0, 0.0), journal=tmp_path / "j")
-    assert ensemble.plan.epsilon == pytest.approx(100.0)
+    assert ensemble.answers.epsilon == pytest.approx(100.0, rel=1e-3)
     ensemble.save(tmp_path / "e.private")
     assert ensemble.query([ODD, NORMAL, ODD]).tolist() == [True, False, True]
     assert ensemble.anomalies_left == 1
@@ -210,12 +214,10 @@ def test_what_was_asked_costs_less_on_clear_votes_and_stays_behind_the_door():
 
 @pytest.mark.parametrize("density", ["flow", "mixture"])
 def test_an_ensemble_comes_back_with_what_was_spent(tmp_path, density):
+    trained: dict[str, Any] = {"flow": vf.maf(blocks=1, hidden=(4,))}
+    trained["training"] = vf.Training(steps=20, batch_size=16)
     ensemble = fitted(
-        journal=tmp_path / "j",
-        density=density,
-        flow=vf.maf(blocks=1, hidden=(4,)),
-        steps=20,
-        batch_size=16,
+        journal=tmp_path / "j", density=density, **(trained if density == "flow" else {})
     )
     ensemble.query([NORMAL] * 2)
     ensemble.save(tmp_path / "e.private")
@@ -274,7 +276,7 @@ def test_a_moved_journal_is_found_again_and_another_is_refused(kept, tmp_path):
     moved = kept.with_journal(tmp_path / "moved")
     assert moved.spent == 1
     other = fitted(journal=tmp_path / "other")
-    with pytest.raises(vf.PrivacyError, match="not of this ensemble"):
+    with pytest.raises(vf.PrivacyError, match="of something else"):
         moved.with_journal(other.counter.path)
 
 
@@ -311,7 +313,7 @@ def test_without_its_journal_beside_it_an_ensemble_answers_nothing(kept, tmp_pat
     assert sorted(path.name for path in other.iterdir()) == ["e.private"]  # none is made anew
     assert alone.with_journal(kept.counter.path).spent == 2
     shutil.copy(fitted(journal=tmp_path / "j").counter.path, other / kept.counter.path.name)
-    with pytest.raises(vf.PrivacyError, match="not of this ensemble"):
+    with pytest.raises(vf.PrivacyError, match="of something else"):
         alone.query([NORMAL])
 
 
@@ -332,45 +334,76 @@ def test_an_ensemble_is_saved_beside_its_journal_only(kept, tmp_path):
     assert not list((tmp_path / "other").iterdir())
 
 
-def test_older_files_with_a_path_are_read_where_it_is_and_beside_where_not(kept, tmp_path):
-    kept.query([NORMAL])
-    journal = kept.counter.path
-    whole = kept.to_artifact()
-    told = {"path": str(journal), "id": kept.counter.id}
-    older = dataclasses.replace(whole, manifest={**whole.manifest, "journal": told})
-    artifacts.save(older, tmp_path / "e.private")
-    assert vf.load(tmp_path / "e.private").spent == 1
-    there = tmp_path / "other"
-    there.mkdir()
-    for path in (journal, tmp_path / "e.private"):
-        path.rename(there / path.name)
-    moved = vf.load(there / "e.private")
-    assert moved.spent == 1
-    moved.save(there / "e.private")
-    assert str(tmp_path).encode() not in zipfile.ZipFile(there / "e.private").read("manifest.json")
-
-
 def test_a_journal_is_made_by_a_fit_and_goes_with_a_fit_that_fails(tmp_path, monkeypatch):
     path = tmp_path / "j"
     with monkeypatch.context() as patch:
-        patch.setattr(vf.EnsembleDetector, "_trained", lambda *_: 1 / 0)
+        patch.setattr(Answers, "run", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             fitted(journal=path)
     assert not path.exists()
     fitted(journal=path)
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(Sensitive, "open", lambda *_: 1 / 0)
+        with pytest.raises(FileExistsError, match="counts what another ensemble spent"):
+            fitted(journal=path)
+    assert path.read_bytes() == before
+
+
+class Killed(Exception):
+    """What a test stops a fit by."""
+
+
+@pytest.mark.parametrize("asked", [0, 2])
+def test_a_fit_that_is_killed_after_it_made_its_journal_finds_it_again(
+    tmp_path, monkeypatch, asked
+):
+    journal, run, saved = (tmp_path / name for name in ("j", "run", "e.private"))
+    made = estimator(journal=journal)
+
+    def killed(self):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "finish", killed)
+        with pytest.raises(Killed):
+            made.fit(ROWS, progress=False, checkpoint=run, save_as=saved)
+    assert run.stat().st_mode & 0o777 == 0o600
+    if asked:  # of what was saved before
+        vf.load(saved).query([NORMAL] * asked)
+    with monkeypatch.context() as patch:
+        patch.setattr(Answers, "run", killed)  # what was trained is not trained again
+        ensemble = made.fit(ROWS, progress=False, checkpoint=run)
+    assert not run.exists()
+    assert ensemble.spent == asked
+    again = fitted(journal=tmp_path / "other")
+    grid = RNG.uniform(-1, 1, size=(50, 2))
+    assert np.array_equal(again.votes(grid).open(), ensemble.votes(grid).open())
+    # another ensemble does not go on with it, not even one with the same seed
     with pytest.raises(FileExistsError, match="counts what another ensemble spent"):
-        fitted(journal=path)
-    assert path.exists()
+        fitted(journal=journal)
+
+
+def test_a_checkpoint_is_for_the_same_bounds_and_threshold(tmp_path, monkeypatch):
+    def killed(self):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "finish", killed)
+        with pytest.raises(Killed):
+            estimator().fit(ROWS, progress=False, checkpoint=tmp_path / "run")
+    for change in ({"bounds": (-2, 2)}, {"threshold": 0.5}, {"num_components": 2}):
+        with pytest.raises(vf.PrivacyError, match="belongs to other settings"):
+            estimator(**change).fit(ROWS, progress=False, checkpoint=tmp_path / "run")
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"internal": "may be released"},
-        {"dim": 3},
         {"plan": {}},
+        {"answers": {}},
         {"journal": {}},
-        {"density": "x"},
         *({"journal": {"file": name, "id": "0"}} for name in ("../j", "a/", "", "..", 3)),
         {"journal": {"path": "/", "id": "0"}},
     ],
@@ -380,6 +413,32 @@ def test_a_doctored_file_is_refused(kept, change):
     whole = kept.to_artifact()
     with pytest.raises(vf.ArtifactError):
         registry.from_artifact(dataclasses.replace(whole, manifest={**whole.manifest, **change}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dim": 3},
+        {"threshold": "inf"},
+        {"flow": codec.plain(vf.maf())},
+        {"domain": codec.plain(Box((0.0,) * 3, (1.0,) * 3))},
+        {"kind": "FitPlan"},
+    ],
+    ids=str,
+)
+def test_a_doctored_plan_is_refused(kept, change):
+    whole = kept.to_artifact()
+    plan = {**whole.manifest["plan"], **change}
+    with pytest.raises(vf.ArtifactError):
+        registry.from_artifact(
+            dataclasses.replace(whole, manifest={**whole.manifest, "plan": plan})
+        )
+    release = {**whole.manifest["plan"]["releases"][0], "parts": 10**9}
+    plan = {**whole.manifest["plan"], "releases": [release]}
+    with pytest.raises(vf.ArtifactError):  # at once: it does not build what it has no numbers for
+        registry.from_artifact(
+            dataclasses.replace(whole, manifest={**whole.manifest, "plan": plan})
+        )
 
 
 # -- settings --------------------------------------------------------------------------------------
@@ -411,6 +470,10 @@ def test_the_threshold_is_a_public_number():
         ({"threshold": float("nan")}, "threshold must be a number"),
         ({"quorum": 0.7}, "quorum is for sparse_vector"),
         ({"renew": False}, "renew is for sparse_vector"),
+        ({"training": vf.Training(steps=3)}, r"training \(steps\): parts of density='mixture'"),
+        ({"flow": vf.maf()}, "flow: parts of density='mixture' do not look at it"),
+        ({"density": "flow", "training": vf.Training(clip_norm=1.0)}, r"training \(clip_norm\)"),
+        ({"density": "flow", "training": vf.Training(steps=0)}, "steps must be"),
         ({"bounds": None}, "declare bounds"),
         ({"budget": vf.Budget(float("inf"), 1e-6)}, "budget must be finite"),
         ({"budget": vf.Budget(1.0, 0.0), "method": "noisy_max"}, "needs a positive delta"),

@@ -8,12 +8,17 @@ import pandas as pd
 import pytest
 
 import veilflow as vf
-from tests.models.detect.models import BALL, LEDGER, mixture
+from tests.models.detect.models import BALL, LEDGER, PLAN, mixture
 from tests.models.image import small as images
 from tests.models.table import small as tables
+from veilflow._core import codec
 from veilflow.models import registry
-from veilflow.models.detect.likelihood import _threshold
+from veilflow.models.detect.likelihood import PUBLIC
+from veilflow.models.detect.thresholds import threshold_of
 from veilflow.privacy.events import ExponentialMechanism
+from veilflow.privacy.policy import Policy, PolicyError
+from veilflow.releases.quantile import Quantile
+from veilflow.releases.run import Run
 
 OUTSIDE = "ignore:some rows lie outside:UserWarning"
 
@@ -31,6 +36,11 @@ def table() -> vf.LikelihoodDetector:
         )
 
 
+def threshold_alone(paid: vf.LikelihoodDetector):
+    """Of the threshold alone, as if the model had cost nothing."""
+    return dataclasses.replace(paid.plan, releases=paid.plan.releases[1:])
+
+
 # -- thresholds ------------------------------------------------------------------------------------
 
 
@@ -38,6 +48,7 @@ def test_samples_of_the_model_are_called_odd_at_the_asked_rate(detector):
     rate = detector.predict(detector.model.sample(20_000, seed=2)).mean()
     assert rate == pytest.approx(0.05, abs=0.012)  # 4 deviations of both draws
     assert detector.ledger == LEDGER
+    assert detector.plan == PLAN
     assert detector.guarantee == detector.model.guarantee
     same = vf.LikelihoodDetector(mixture(), false_alarm_rate=0.05).from_samples(8_000, seed=1)
     assert same.threshold == detector.threshold
@@ -47,15 +58,15 @@ def test_the_threshold_of_n_scores_is_exceeded_by_a_further_one_at_most_at_the_r
     rng = np.random.default_rng(0)
     scores = rng.exponential(size=(4000, 19))
     further = rng.exponential(size=4000)
-    above = [x > _threshold(row, 0.1, "n") for row, x in zip(scores, further, strict=True)]
+    above = [x > threshold_of(row, 0.1, "n") for row, x in zip(scores, further, strict=True)]
     assert np.mean(above) == pytest.approx(0.1, abs=0.02)  # exactly 2 of 20 places
-    assert _threshold(np.arange(19.0), 0.1, "n") == 17.0
+    assert threshold_of(np.arange(19.0), 0.1, "n") == 17.0
 
 
 def test_scores_that_many_rows_share_do_not_raise_the_false_alarm_rate():
     scores = np.repeat([1.0, 2.0, 3.0], [90, 8, 2])
-    assert (scores > _threshold(scores, 0.05, "n")).mean() <= 0.05
-    assert _threshold(np.ones(100), 0.05, "n") == 1.0
+    assert (scores > threshold_of(scores, 0.05, "n")).mean() <= 0.05
+    assert threshold_of(np.ones(100), 0.05, "n") == 1.0
 
 
 def test_too_few_rows_for_a_rate_are_refused():
@@ -77,7 +88,11 @@ def test_public_rows_set_a_threshold_and_the_guarantee_says_so():
     rows[:100] = 99.0
     with pytest.raises(ValueError, match="no threshold keeps the false-alarm rate"):
         detector.from_public(rows)
-    assert "public" not in str(detector.from_samples(100).guarantee)
+    assert detector.plan.conditions == (PUBLIC,)
+    with pytest.raises(PolicyError, match="declared public"):
+        Policy(conditional=False).check_guarantee(detector.guarantee)
+    free = detector.from_samples(100)
+    assert (free.plan, free.guarantee) == (PLAN, detector.model.guarantee)
 
 
 @pytest.mark.filterwarnings(OUTSIDE)
@@ -89,14 +104,62 @@ def test_a_private_quantile_is_paid_for_beside_the_model():
     )
     # with 4,096 candidates the rank is off by more than 40 of 20,000 once in 10^5 times
     assert paid.predict(rows).mean() == pytest.approx(0.05, abs=0.005)
-    assert paid.ledger.entries[:-1] == LEDGER.entries
-    assert paid.ledger.entries[-1].event == ExponentialMechanism(1.0)
+    assert paid.plan.releases[:-1] == PLAN.releases
+    events = {entry.purpose: entry.event for entry in paid.ledger.entries}
+    assert events.pop(Quantile.purpose) == ExponentialMechanism(1.0)
+    assert events == {entry.purpose: entry.event for entry in LEDGER.entries}
+    assert paid.plan.budget == vf.Budget(PLAN.budget.epsilon + 1.0, PLAN.budget.delta)
+    paid.plan.checked()
     alone = mixture().guarantee.epsilon
     assert alone < paid.guarantee.epsilon <= alone + 1.0
     # spent is spent, whatever sets the threshold after it
     assert paid.from_samples(100).ledger == paid.ledger
     twice = paid.from_private(rows, budget=vf.Budget(epsilon=1.0, delta=0.0))
     assert len(twice.ledger.entries) == len(LEDGER.entries) + 2
+    assert len({entry.purpose for entry in twice.ledger.entries}) == len(twice.ledger.entries)
+    with pytest.raises(ValueError, match="plan must begin with what was released for the model"):
+        dataclasses.replace(paid, plan=threshold_alone(paid))
+
+
+def test_what_a_private_threshold_costs_is_known_before_rows_are_read():
+    detector, budget = vf.LikelihoodDetector(mixture()), vf.Budget(0.5, 0.0)
+    plan = detector.plan_private(budget)
+    (entry,) = plan.ledger.entries
+    assert entry.event == ExponentialMechanism(0.5)
+    assert plan.guarantee.epsilon == pytest.approx(0.5)
+    rows = np.zeros((30, 2))
+    made = detector.from_private(rows, budget=budget, plan=plan, progress=False)
+    assert made.plan.releases[-1] == plan.releases[0]
+    with pytest.raises(vf.PrivacyError, match="not the one of this estimator"):
+        detector.from_private(rows, budget=vf.Budget(0.6, 0.0), plan=plan)
+
+
+def test_a_private_threshold_that_was_drawn_is_not_drawn_again(tmp_path, monkeypatch):
+    """An interruption after the release goes on with what was released, whatever is drawn now."""
+    rows, budget = mixture().sample(200, seed=4), vf.Budget(1.0, 0.0)
+    detector = vf.LikelihoodDetector(mixture(), false_alarm_rate=0.1)
+
+    class Killed(Exception):
+        pass
+
+    def killed(*_, **__):
+        raise Killed
+
+    drawn = []
+    run = Quantile.run
+
+    def noted(self, *args, **known):
+        drawn.append(run(self, *args, **known))
+        return drawn[-1]
+
+    monkeypatch.setattr(Quantile, "run", noted)
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "finish", killed)
+        with pytest.raises(Killed):
+            detector.from_private(rows, budget=budget, checkpoint=tmp_path / "run")
+    again = detector.from_private(rows, budget=budget, checkpoint=tmp_path / "run")
+    assert [one.value for one in drawn] == [again.threshold]
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_threshold_is_not_paid_for_with_nothing_or_with_infinity():
@@ -191,7 +254,7 @@ def test_a_detector_comes_back_from_its_file(detector, tmp_path, kind):
     made.save(tmp_path / "d.veil")
     found = vf.load(tmp_path / "d.veil")
     assert isinstance(found, vf.LikelihoodDetector)
-    for name in ("threshold", "false_alarm_rate", "ledger", "guarantee", "columns", "paid"):
+    for name in ("threshold", "false_alarm_rate", "ledger", "guarantee", "columns", "plan"):
         assert getattr(found, name) == getattr(made, name)
     assert found.model.ledger == made.model.ledger
     assert found.model.guarantee == made.model.guarantee
@@ -211,8 +274,7 @@ def test_detectors_of_tables_and_images_come_back_too(table, tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        {"num_paid": 7},
-        {"num_paid": -1},
+        {"plan": {}},
         {"threshold": float("nan")},
         {"false_alarm_rate": 2},
         {"model": {"class": "LikelihoodDetector"}},
@@ -224,6 +286,19 @@ def test_a_doctored_file_is_refused(detector, change):
     whole = detector.to_artifact()
     with pytest.raises(vf.ArtifactError):
         registry.from_artifact(dataclasses.replace(whole, manifest={**whole.manifest, **change}))
+
+
+def test_a_plan_that_leaves_out_what_the_model_cost_is_refused(detector):
+    paid = detector.from_private(np.zeros((9, 2)), budget=vf.Budget(0.5, 0.0), progress=False)
+    plan, whole = threshold_alone(paid), paid.to_artifact()
+    doctored = dataclasses.replace(
+        whole,
+        manifest={**whole.manifest, "plan": codec.plain(plan)},
+        ledger=plan.ledger,
+        guarantee=plan.guarantee,
+    )
+    with pytest.raises(vf.ArtifactError):
+        registry.from_artifact(doctored)
 
 
 # -- explanations ----------------------------------------------------------------------------------
@@ -278,7 +353,8 @@ def test_cells_of_a_table_are_explained_by_sums_over_codes(table):
     assert table.explain(rows)[2].tolist()[1] == -np.inf
 
 
-def test_a_table_without_exact_conditionals_is_not_explained(table):
-    other = dataclasses.replace(table.model, density=types.SimpleNamespace(kind="hflow"))
+def test_a_table_without_exact_conditionals_is_not_explained(table, monkeypatch):
+    monkeypatch.setattr(vf.FittedTableFlow, "density", types.SimpleNamespace(kind="hflow"))
+    other = vf.LikelihoodDetector(dataclasses.replace(table.model))
     with pytest.raises(ValueError, match="only the flow of codes has exact conditionals"):
-        vf.LikelihoodDetector(other).explain(tables.frame(3))
+        other.explain(tables.frame(3))

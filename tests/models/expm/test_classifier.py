@@ -8,14 +8,15 @@ import pytest
 
 import veilflow as vf
 from veilflow.engine.optimizer import Optimizer
-from veilflow.models.expm import classifier as classifiers
-from veilflow.models.expm import sampler as samplers
-from veilflow.models.expm.flow_sampler import FlowSampler
-from veilflow.models.expm.grid import GridSampler
-from veilflow.models.expm.hmc import HmcSampler
-from veilflow.models.expm.rejection import RejectionSampler
-from veilflow.models.expm.zoom import ZoomSampler
+from veilflow.privacy.assumptions import Declared, FloatSums, Generator, Seeded
 from veilflow.privacy.events import ExponentialMechanism, PureDP, Repeated
+from veilflow.privacy.guarantees import Sensitive
+from veilflow.releases.expm.flow_sampler import FlowSampler
+from veilflow.releases.expm.grid import GridSampler
+from veilflow.releases.expm.hmc import HmcSampler
+from veilflow.releases.expm.rejection import RejectionSampler
+from veilflow.releases.expm.samplers import SAMPLERS, sampler_of
+from veilflow.releases.expm.zoom import ZoomSampler
 
 NUM = 40
 RNG = np.random.default_rng(0)
@@ -52,13 +53,13 @@ def fitted(**settings) -> vf.FittedExpMechClassifier:
 
 
 def test_all_samplers_are_tried_here():
-    assert set(SMALL) == set(samplers.SAMPLERS)
+    assert set(SMALL) == set(SAMPLERS)
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_fit_pays_what_was_said_before_and_keeps_to_the_budget(name):
     unfitted = estimator(sampler=SMALL[name], seed=1)
-    before = unfitted.ledger(1)
+    before = unfitted.plan(1).ledger
     model = unfitted.fit(ROWS, LABELS, progress=False)
     assert model.ledger == before
     assert model.guarantee.epsilon == pytest.approx(0.2, rel=1e-12)
@@ -71,7 +72,7 @@ def test_conditional_is_said_wherever_it_is_so_and_nowhere_else(name, tmp_path):
     model = fitted(sampler=SMALL[name])
     model.save(tmp_path / "model.veil")
     loaded = vf.load(tmp_path / "model.veil")
-    assert samplers.sampler_of(name).assumption == SMALL[name].assumption
+    assert sampler_of(name).assumption == SMALL[name].assumption
     from typer.testing import CliRunner
 
     from veilflow.cli.main import app
@@ -84,26 +85,25 @@ def test_conditional_is_said_wherever_it_is_so_and_nowhere_else(name, tmp_path):
         assert not any("CONDITIONAL" in text for text in texts)
         assert not model.conditional
         return
-    sentence = SMALL[name].assumption
-    assert sentence is not None
+    assumption = SMALL[name].assumption
+    assert assumption is not None
+    sentence = assumption.sentence
     assert sentence.startswith("CONDITIONAL:")
     assert model.conditional
     assert loaded.conditional
     for text in texts:
         assert sentence in " ".join(text.split()), text
-    assert sentence in model.ledger.assumptions
-    assert sentence in loaded.guarantee.to_json()["assumptions"]
+    assert assumption in model.ledger.assumptions
+    assert assumption in loaded.guarantee.assumptions
     assert repr(model).index("CONDITIONAL") < repr(model).index("differential privacy")
 
 
 def test_what_is_exact_rests_on_no_generator_and_no_seed():
-    exact = estimator(seed=3).ledger(1).assumptions
-    assert exact == (
-        "bounds, classes, prior and number of records were declared, not read from the records",
-    )
-    other = estimator(sampler=SMALL["hmc"], seed=3).ledger(1).assumptions
-    assert any("seed was chosen" in text for text in other)
-    assert any("Threefry" in text for text in other)
+    exact = estimator(seed=3).plan(1).ledger.assumptions
+    assert exact == (Declared(("bounds", "classes", "the prior", "the number of records")),)
+    other = estimator(sampler=SMALL["hmc"], seed=3).plan(1).ledger.assumptions
+    assert Seeded() in other
+    assert Generator() in other
 
 
 def test_saved_and_loaded_models_predict_the_same(tmp_path):
@@ -113,7 +113,8 @@ def test_saved_and_loaded_models_predict_the_same(tmp_path):
     loaded = vf.load(tmp_path / "model.veil")
     assert type(loaded) is vf.FittedExpMechClassifier
     assert loaded.guarantee == model.guarantee
-    assert loaded.settings == model.settings
+    assert loaded.plan == model.plan
+    assert loaded.facts == model.facts
     assert (loaded.thetas == model.thetas).all()
     assert (loaded.predict_proba(ROWS) == model.predict_proba(ROWS)).all()
     assert (loaded.predict(ROWS) == model.predict(ROWS)).all()
@@ -152,7 +153,7 @@ def test_one_class_only_is_no_error_since_that_would_tell():
 
 
 def test_many_models_share_the_budget():
-    ledger = estimator(num_models=4, sampler=SMALL["grid"]).ledger(1)
+    ledger = estimator(num_models=4, sampler=SMALL["grid"]).plan(1).ledger
     assert ledger.entries[0].event == Repeated(4, ExponentialMechanism(0.2 / 4))
     assert ledger.epsilon(delta=0) == pytest.approx(0.2)
 
@@ -171,17 +172,41 @@ def test_models_of_one_fit_are_drawn_with_different_secrets(monkeypatch):
     assert len(set(seen)) == 3
 
 
+@pytest.mark.parametrize("name", ["flow", "hmc"])
+def test_an_interrupted_fit_draws_the_same_models(name, tmp_path, monkeypatch):
+    settings = {"sampler": SMALL[name], "num_models": 2, "seed": 1}
+    whole, path, draws = fitted(**settings), tmp_path / "run", []
+    draw = type(SMALL[name]).draw
+
+    def interrupted(*args, **kwargs):
+        draws.append(draw(*args, **kwargs))
+        if len(draws) == 2:
+            raise KeyboardInterrupt
+        return draws[0]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(SMALL[name]), "draw", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            estimator(**settings).fit(ROWS, LABELS, progress=False, checkpoint=path)
+    # who goes on need not know the seed, which stays an assumption
+    again = estimator(**{**settings, "seed": None})
+    model = again.fit(ROWS, LABELS, progress=False, checkpoint=path)
+    assert (model.thetas == whole.thetas).all()
+    assert Seeded() in model.guarantee.assumptions
+    assert not path.exists()
+
+
 def test_more_models_than_the_budget_allows_are_refused():
-    assert estimator(num_models=2, model_epsilon=0.1).ledger(1).epsilon(delta=0) <= 0.2 + 1e-12
+    assert estimator(num_models=2, model_epsilon=0.1).plan(1).ledger.epsilon(delta=0) <= 0.2 + 1e-12
     with pytest.raises(vf.BudgetError, match=r"3 models at model_epsilon=0\.1 cost more"):
-        estimator(num_models=3, model_epsilon=0.1).ledger(1)
+        estimator(num_models=3, model_epsilon=0.1).plan(1)
     with pytest.raises(vf.BudgetError, match="model_epsilon"):
         estimator(num_models=3, model_epsilon=0.1).fit(ROWS, LABELS)
 
 
 def test_with_a_delta_several_models_get_more_than_their_share():
     budget = vf.Budget(epsilon=0.2, delta=1e-3)
-    ledger = estimator(num_models=50, budget=budget, sampler=SMALL["grid"]).ledger(1)
+    ledger = estimator(num_models=50, budget=budget, sampler=SMALL["grid"]).plan(1).ledger
     event = ledger.entries[0].event
     assert isinstance(event, Repeated)
     assert event.event.epsilon > 1.5 * 0.2 / 50
@@ -191,29 +216,29 @@ def test_with_a_delta_several_models_get_more_than_their_share():
 def test_a_cap_on_trials_is_paid_from_delta():
     capped = RejectionSampler(max_trials=2000)
     budget = vf.Budget(epsilon=0.1, delta=1e-3)
-    ledger = estimator(sampler=capped, budget=budget).ledger(1)
+    ledger = estimator(sampler=capped, budget=budget).plan(1).ledger
     assert ledger.epsilon(delta=1e-3) <= 0.1 * (1 + 1e-9)
     assert ledger.epsilon(delta=0) == math.inf
     with pytest.raises(vf.BudgetError):
-        estimator(sampler=RejectionSampler(max_trials=3), budget=vf.Budget(0.1, 1e-9)).ledger(1)
+        estimator(sampler=RejectionSampler(max_trials=3), budget=vf.Budget(0.1, 1e-9)).plan(1)
 
 
 def test_without_a_declared_number_a_count_is_paid_for():
     unfitted = estimator(num_records=None)
-    ledger = unfitted.ledger(1)
+    ledger = unfitted.plan(1).ledger
     assert ledger.entries[0].event == PureDP(0.02 * 0.2)
     assert ledger.epsilon(delta=0) == pytest.approx(0.2)
     model = unfitted.fit(ROWS, LABELS, progress=False)
     assert model.ledger == ledger
-    assert model.settings["facts"]["num_records"] >= 1
-    assert model.settings["facts"]["declared"] == []
-    assert "number of records" not in ledger.assumptions[0]
+    assert model.facts["num_records"] >= 1
+    assert model.plan.num_records is None
+    assert "number of records" not in str(ledger.assumptions[0])
 
 
 def test_what_needs_no_count_pays_for_none():
     model = fitted(num_records=None, sampler=SMALL["grid"])
-    assert [entry.purpose for entry in model.ledger.entries] == ["model"]
-    assert model.settings["facts"]["num_records"] is None
+    assert [entry.purpose for entry in model.ledger.entries] == ["parameters"]
+    assert model.facts == {}
 
 
 def test_prices_do_not_depend_on_records():
@@ -228,7 +253,7 @@ def test_three_classes_and_hidden_layers():
     for model in ("logistic", vf.expm.Mlp(num_features=1, hidden=(3,), num_classes=3)):
         found = estimator(classes=(0, 1, 2), model=model).fit(ROWS, labels, progress=False)
         assert found.predict_proba(ROWS).shape == (NUM, 3)
-        assert found.ledger.assumptions == estimator().ledger(1).assumptions
+        assert found.ledger.assumptions == estimator().plan(1).ledger.assumptions
 
 
 def test_series_with_gaps(tmp_path):
@@ -239,8 +264,8 @@ def test_series_with_gaps(tmp_path):
     unfitted = estimator(model=vf.expm.GruD(num_features=2, hidden=2))
     model = unfitted.fit(series, LABELS, progress=False)
     # its sums are plain float32, and the guarantee says so
-    assert "sums in float32 count as exact" in model.guarantee.assumptions
-    assert model.ledger == unfitted.ledger(2)
+    assert FloatSums() in model.guarantee.assumptions
+    assert model.ledger == unfitted.plan(2).ledger
     model.save(tmp_path / "model.veil")
     again = vf.load(tmp_path / "model.veil").predict_proba(series)
     assert (again == model.predict_proba(series)).all()
@@ -278,6 +303,7 @@ def test_a_frame_keeps_its_columns():
         ({"classes": (1,)}, ValueError, "at least two different"),
         ({"classes": (1, 1)}, ValueError, "at least two different"),
         ({"classes": "01"}, TypeError, "texts or numbers"),
+        ({"classes": (0.0, math.inf)}, ValueError, "classes must be finite"),
         ({"budget": 1.0}, TypeError, "budget must be a Budget"),
         ({"budget": vf.Budget(math.inf, 0)}, ValueError, "epsilon must be finite"),
     ],
@@ -298,7 +324,6 @@ def test_an_epsilon_of_zero_is_no_budget():
         (ROWS, LABELS + 1, r"not among the declared classes \(0, 1\)"),
         (ROWS, LABELS[1:], "one for each record"),
         (np.where(ROWS > 5, np.nan, ROWS), LABELS, "series with masks"),
-        (ROWS[:0], LABELS[:0], "no records"),
         ((ROWS, ROWS), LABELS, r"\(values, mask, since\)"),
     ],
 )
@@ -312,10 +337,49 @@ def test_bounds_for_other_columns_are_refused():
         estimator(bounds=([0, 0], [1, 1])).fit(ROWS, LABELS, progress=False)
 
 
-def test_out_of_the_samplers_reach_nothing_is_read(monkeypatch):
-    monkeypatch.setattr(classifiers, "places_of", lambda *_, **__: pytest.fail("labels were read"))
-    with pytest.raises(ValueError, match=r"may take e\^400 trials"):
-        fitted(sampler="rejection", budget=vf.Budget(10.0, 0))
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"sampler": "rejection", "budget": vf.Budget(10.0, 0)}, r"may take e\^400 trials"),
+        ({"sampler": GridSampler(per_axis=2000)}, "out of reach"),
+        ({"sampler": GridSampler(candidates=[[0.0]])}, "takes 2 parameters"),
+    ],
+)
+def test_out_of_the_samplers_reach_nothing_is_opened(settings, match, monkeypatch):
+    monkeypatch.setattr(Sensitive, "open", lambda *_: pytest.fail("records were opened"))
+    with pytest.raises(ValueError, match=match):
+        estimator(**settings).plan(1)
+    with pytest.raises(ValueError, match=match):
+        fitted(**settings)
+
+
+def test_the_number_of_features_is_given_or_declared():
+    assert estimator(bounds=([0, 0], [1, 1])).plan() == estimator(bounds=([0, 0], [1, 1])).plan(2)
+    known = estimator(model=vf.expm.Logistic(num_features=3))
+    assert known.plan() == known.plan(3)
+    with pytest.raises(ValueError, match="give num_features"):
+        estimator().plan()
+    with pytest.raises(ValueError, match="num_features must be at least 1"):
+        estimator().plan(0)
+
+
+def test_settings_of_numpy_are_written_like_those_of_python(tmp_path):
+    """A fit that cannot be saved would be lost after it was paid for."""
+    given = estimator(
+        prior=vf.LaplacePrior(np.float32(2.0)),
+        model=vf.expm.Mlp(num_features=np.int64(1), hidden=[np.int32(2)]),
+        loss=vf.expm.BoundedLoss("clipped-ce", np.int64(2), ceiling=np.float32(2.0)),
+        sampler=FlowSampler(
+            flow="planar",
+            blocks=np.int64(1),
+            steps=np.int64(2),
+            base_scale=np.float32(0.5),
+            optimizer=Optimizer(learning_rate=np.float32(0.5), momentum=np.float32(0.5)),
+        ),
+        classes=np.array(["a", "b"]),
+    )
+    model = given.fit(ROWS, np.array(["a", "b"])[LABELS], progress=False, save_as=tmp_path / "m")
+    assert vf.load(tmp_path / "m").plan == model.plan
 
 
 def test_features_of_another_number_are_refused():

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import veilflow as vf
+from veilflow._core import codec
 from veilflow._core.errors import ArtifactError
 from veilflow.models import artifact as artifacts
 from veilflow.models import registry
-from veilflow.models.expm.grid import GridSampler
-from veilflow.models.expm.hmc import HmcSampler
+from veilflow.releases.expm.grid import GridSampler
+from veilflow.releases.expm.hmc import HmcSampler
 
 
 def made(sampler: Any) -> artifacts.Artifact:
@@ -27,8 +28,17 @@ def artifact() -> artifacts.Artifact:
     return made(GridSampler(per_axis=5))
 
 
-def with_manifest(artifact: artifacts.Artifact, **changes: Any) -> artifacts.Artifact:
-    return dataclasses.replace(artifact, manifest={**artifact.manifest, **changes})
+def with_draw(artifact: artifacts.Artifact, **changes: Any) -> artifacts.Artifact:
+    """With other settings of the draw in the plan."""
+    plan = artifact.manifest["plan"]
+    (draw,) = plan["releases"]
+    plan = {**plan, "releases": [{**draw, **changes}]}
+    return dataclasses.replace(artifact, manifest={**artifact.manifest, "plan": plan})
+
+
+def with_network(artifact: artifacts.Artifact, **changes: Any) -> artifacts.Artifact:
+    target = artifact.manifest["plan"]["releases"][0]["target"]
+    return with_draw(artifact, target={**target, "network": {**target["network"], **changes}})
 
 
 def with_schema(artifact: artifacts.Artifact, **changes: Any) -> artifacts.Artifact:
@@ -36,10 +46,8 @@ def with_schema(artifact: artifacts.Artifact, **changes: Any) -> artifacts.Artif
 
 
 def with_thetas(artifact: artifacts.Artifact, thetas: Any) -> artifacts.Artifact:
-    return dataclasses.replace(artifact, arrays={"thetas": thetas})
-
-
-LOGISTIC = {"name": "logistic", "num_features": 1, "num_classes": 2}
+    (name,) = artifact.arrays
+    return dataclasses.replace(artifact, arrays={name: thetas})
 
 
 @pytest.mark.parametrize(
@@ -50,15 +58,19 @@ LOGISTIC = {"name": "logistic", "num_features": 1, "num_classes": 2}
         lambda a: with_thetas(a, np.zeros((1, 2), np.float64)),
         lambda a: with_thetas(a, np.full((1, 2), np.nan, np.float32)),
         lambda a: dataclasses.replace(a, arrays={}),
-        lambda a: with_manifest(a, network={**LOGISTIC, "name": "forest"}),
-        lambda a: with_manifest(a, network={**LOGISTIC, "num_features": 10**9}),
-        lambda a: with_manifest(a, network={**LOGISTIC, "num_classes": 3}),
-        lambda a: with_manifest(a, num_models=2),
-        lambda a: with_manifest(a, sampler=3),
-        lambda a: with_manifest(a, conditional=True),
+        lambda a: with_network(a, kind="Forest"),
+        lambda a: with_network(a, num_features=10**9),
+        lambda a: with_network(a, num_classes=3),
+        lambda a: with_draw(a, num_models=2),
+        lambda a: with_draw(a, num_models=10**12),
+        lambda a: with_draw(a, num_models=0),
+        lambda a: with_draw(a, sampler=3),
+        lambda a: with_draw(a, sampler=codec.plain(HmcSampler())),
+        lambda a: with_draw(a, sampler={"kind": "GridSampler", "per_axis": 5, "candidates": "x"}),
         lambda a: with_schema(a, classes=[0]),
         lambda a: with_schema(a, classes=[0, 0]),
         lambda a: with_schema(a, classes=[0, [1]]),
+        lambda a: with_schema(a, classes=[0, 1, 2]),
         lambda a: with_schema(a, columns=["a", "b"]),
         lambda a: with_schema(a, domain={"kind": "box", "low": [0, 0], "high": [1, 1]}),
     ],

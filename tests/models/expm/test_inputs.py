@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from veilflow.models import domain as domains
-from veilflow.models.expm.grud import Series
 from veilflow.models.expm.inputs import places_of, read_inputs
+from veilflow.releases.expm.grud import Series
 
 BOX = domains.declared(bounds=([0, -4], [10, 4]), row_norm=None)
 

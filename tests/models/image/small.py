@@ -11,8 +11,8 @@ import pytest
 
 import veilflow as vf
 from veilflow.images import Images, read_images
-from veilflow.models.image import image_flow
 from veilflow.privacy.guarantees import Released
+from veilflow.releases import training
 
 NUM_IMAGES = 40
 CLASSES = ("bar", "dot", "frame")
@@ -44,10 +44,11 @@ def images(spec: vf.ImageSpec = SPEC, seed: int = 0) -> Images:
 
 
 def estimator(**settings: Any) -> vf.ImageFlow:
-    """An estimator of the few images."""
-    usual = {"num_records": NUM_IMAGES, "architecture": SIZES, "steps": 3, "seed": 1}
-    usual |= {"spec": SPEC, "budget": BUDGET, "sampling_rate": 0.5}
-    return vf.ImageFlow(**{**usual, **settings})
+    """An estimator of the few images; settings of its training are given among the others."""
+    names = settings.keys() & vf.Training.__dataclass_fields__.keys()
+    steps = {"steps": 3, "sampling_rate": 0.5, **{name: settings.pop(name) for name in names}}
+    usual = {"spec": SPEC, "budget": BUDGET, "num_records": NUM_IMAGES, "flow": SIZES, "seed": 1}
+    return vf.ImageFlow(**{**usual, "training": vf.Training(**steps), **settings})
 
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -58,9 +59,13 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@lru_cache
 def fitted(kind: str = "by class") -> vf.FittedImageFlow:
-    """The few images, fitted once in each way."""
+    """The few images, fitted once in each way, and once more by programs that are not optimized."""
+    return _fitted(kind, jax.config.read("jax_disable_most_optimizations"))
+
+
+@lru_cache
+def _fitted(kind: str, hasty: bool) -> vf.FittedImageFlow:
     made = estimator(**KINDS[kind])
     return made.fit(images(made.spec), progress=False)
 
@@ -81,8 +86,8 @@ def untrained(become: Callable[[Any], Any] = shaken) -> Iterator[list[Any]]:
         return Released(become(models), plan.event)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(image_flow, "train", stand_in)
-        patch.setattr(image_flow, "train_parts", stand_in)
+        patch.setattr(training, "train", stand_in)
+        patch.setattr(training, "train_parts", stand_in)
         yield seen
 
 

@@ -2,11 +2,13 @@
 
 import dataclasses
 
+import equinox as eqx
 import numpy as np
 import pytest
 
 import veilflow as vf
 from tests.models.image import small
+from veilflow._core.codec import plain
 from veilflow.images.sharpen import smooth_then_sharpen
 from veilflow.models import registry
 from veilflow.models.image import blocks
@@ -166,15 +168,18 @@ def test_a_model_shows_its_size_and_its_guarantee(by_class):
     assert str(by_class.guarantee) in repr(by_class)
 
 
-def remade(model, *, recipe=None, schema=None, arrays=None, **changes):
+def remade(model, *, plan=None, schema=None, both=None, arrays=None, **changes):
+    """The model of a file in which something is changed; `both` is said of images in two places."""
     whole = model.to_artifact()
-    manifest = {**whole.manifest, "recipe": {**whole.manifest["recipe"], **(recipe or {})}}
-    images = {**whole.schema["images"], **(schema or {})}
+    images = {**whole.schema["spec"], **(schema or {}), **(both or {})}
+    made = {**whole.manifest["plan"], **(plan or {})}
+    made["spec"] = {**made["spec"], **(both or {})}
+    manifest = {**whole.manifest, "plan": made}
     return registry.from_artifact(
         dataclasses.replace(
             whole,
             manifest=manifest,
-            schema={"images": images},
+            schema={"spec": images},
             arrays={**whole.arrays, **(arrays or {})},
             **changes,
         )
@@ -182,32 +187,37 @@ def remade(model, *, recipe=None, schema=None, arrays=None, **changes):
 
 
 def sizes(**changes):
-    return {"architecture": {**small.SIZES.to_json(), **changes}}
+    return {"flow": {**plain(small.SIZES), **changes}}
 
 
+FIRST = ".model.encoder.convolutions[0].weight"
 DOCTORED = {
-    "other latent": {"recipe": sizes(latent=4)},
-    "another size": {"recipe": sizes(size=[6, 5])},
-    "no convolution": {"recipe": sizes(channels=[])},
-    "a giant": {"recipe": sizes(hidden=[10**9, 10**9]), "schema": {}},
-    "endless": {"recipe": sizes(blocks=10**9)},
-    "deep": {"recipe": sizes(channels=[1] * 60)},
-    "splines": {"recipe": sizes(scalar_map="spline")},
-    "a word": {"recipe": sizes(scalar_map="os.system")},
-    "an unknown size": {"recipe": sizes(depth=3)},
-    "a text": {"recipe": sizes(latent="3")},
-    "one model": {"recipe": {"partition": "none"}},
-    "whole models": {"recipe": {"partition": "models"}},
-    "a partition by number": {"recipe": {"partition": 1}},
+    "other latent": {"plan": sizes(latent=4)},
+    "another size": {"plan": sizes(size=[6, 5])},
+    "no convolution": {"plan": sizes(channels=[])},
+    "a giant": {"plan": sizes(hidden=[10**9, 10**9]), "schema": {}},
+    "endless": {"plan": sizes(blocks=10**9)},
+    "deep": {"plan": sizes(channels=[1] * 60)},
+    "splines": {"plan": sizes(scalar_map="spline")},
+    "a word": {"plan": sizes(scalar_map="os.system")},
+    "an unknown size": {"plan": sizes(depth=3)},
+    "a text": {"plan": sizes(latent="3")},
+    "one model": {"plan": {"partition": "none"}},
+    "whole models": {"plan": {"partition": "models"}},
+    "a partition by number": {"plan": {"partition": 1}},
     "no classes": {"schema": {"classes": []}},
     "more classes": {"schema": {"classes": ["bar", "dot", "frame", "more"]}},
     "color": {"schema": {"channels": 3}},
     "larger images": {"schema": {"height": 12}},
+    "no classes in both": {"both": {"classes": []}},
+    "more classes in both": {"both": {"classes": ["bar", "dot", "frame", "more"]}},
+    "color in both": {"both": {"channels": 3}},
+    "another kind of plan": {"plan": {"kind": "FitPlan"}},
     "an unknown field": {"schema": {"depth": 3}},
     "another array": {"arrays": {"extra": np.zeros(0, np.float32)}},
-    "another shape": {"arrays": {"model0": np.zeros((27, 3), np.float32)}},
-    "other floats": {"arrays": {"model0": np.zeros((3, 3, 1, 3, 3), np.float64)}},
-    "not a number": {"arrays": {"model0": np.full((3, 3, 1, 3, 3), np.nan, np.float32)}},
+    "another shape": {"arrays": {FIRST: np.zeros((9, 3), np.float32)}},
+    "other floats": {"arrays": {FIRST: np.zeros((3, 1, 3, 3), np.float64)}},
+    "not a number": {"arrays": {FIRST: np.full((3, 1, 3, 3), np.nan, np.float32)}},
 }
 
 
@@ -220,12 +230,10 @@ def test_a_doctored_file_is_refused(by_class, change):
 def test_a_file_that_only_claims_to_be_large_is_refused_before_anything_is_built(
     by_class, monkeypatch
 ):
-    from veilflow.models.image import files
-
-    monkeypatch.setattr(files.eqx, "filter_eval_shape", lambda *_: pytest.fail("was built"))
+    monkeypatch.setattr(eqx, "filter_eval_shape", lambda *_: pytest.fail("was built"))
     for change in (sizes(latent=10**6), sizes(channels=[10**6, 10**6]), sizes(blocks=1000)):
         with pytest.raises(vf.ArtifactError, match="do not make a ImageFlow"):
-            remade(by_class, recipe=change)
+            remade(by_class, plan=change)
 
 
 def test_what_is_not_changed_is_the_model_again(by_class):

@@ -11,8 +11,10 @@ import veilflow as vf
 from tests.images.files import write_image
 from tests.models.image import small
 from veilflow.images import Images, read_images
-from veilflow.models import assumptions
+from veilflow.privacy.assumptions import FloatSums, Generator, Seeded
 from veilflow.privacy.events import NonPrivate, PureDP
+from veilflow.releases.plan import SLACK
+from veilflow.releases.training import PrivateTraining
 
 
 @pytest.fixture(params=["by class", "conditional"])
@@ -33,47 +35,54 @@ def test_the_guarantee_is_within_the_budget_and_recomputes_from_the_ledger(kind)
 
 def test_the_ledger_is_known_before_the_images_are(kind):
     made = small.estimator(**small.KINDS[kind])
-    assert made.ledger() == small.fitted(kind).ledger
-    assert [entry.purpose for entry in made.ledger().entries] == ["training"]
+    assert made.plan() == small.fitted(kind).plan
+    assert [entry.purpose for entry in made.plan().ledger.entries] == ["training", SLACK]
 
 
 def test_a_model_for_each_class_costs_what_one_model_costs():
-    assert small.fitted("by class").ledger.entries == small.fitted("conditional").ledger.entries
+    one, each = (small.fitted(kind).ledger.entries for kind in ("conditional", "by class"))
+    assert one[0] == each[0]
+    assert one[1].event.delta < each[1].event.delta < 1e-12  # more numbers with noise
 
 
-def test_an_undeclared_count_is_paid_for_and_enters_the_divisor_alone():
-    made = small.estimator(num_records=None)
+def test_an_undeclared_count_is_paid_for_and_enters_the_divisor_alone(monkeypatch):
+    made, plans, run = small.estimator(num_records=None), [], PrivateTraining.run
+
+    def noted(self, *args, task):
+        plans.append(task.plan)
+        return run(self, *args, task=task)
+
+    monkeypatch.setattr(PrivateTraining, "run", noted)
     with small.untrained():
         model = made.fit(small.images(), progress=False)
-    count, training = model.ledger.entries
-    assert (count.purpose, training.purpose) == ("number of records", "training")
+    count, training, slack = model.ledger.entries
+    assert (training.purpose, slack.purpose) == ("training", SLACK)
+    assert count.purpose == "number of records"
     assert count.event == PureDP(0.02 * 4.0)
-    assert made.ledger() == model.ledger
-    facts, plan = model.settings["facts"], model.settings["plan"]
-    assert facts["declared"] == []
-    assert facts["num_records"] >= 1
-    assert plan["expected_batch_size"] == pytest.approx(0.5 * facts["num_records"] / 3)
-    noise = made.ledger().entries[1].event.event.event.noise_multiplier
-    assert plan["noise_multiplier"] == noise
+    assert made.plan() == model.plan
+    assert model.plan.num_records is None
+    number, (plan,) = model.facts["num_records"], plans
+    assert number >= 1
+    assert plan.expected_batch_size == pytest.approx(0.5 * number / 3)
+    assert plan.noise_multiplier == training.event.event.event.noise_multiplier
 
 
 def test_declared_facts_are_confessed_and_paid_ones_are_not():
     def declared(**settings):
-        return small.estimator(**settings).ledger().assumptions[0]
+        return str(small.estimator(**settings).plan().ledger.assumptions[0])
 
-    tail = "of images were declared, not read from the records"
-    assert declared() == f"size, range, classes and number {tail}"
-    assert declared(num_records=None) == f"size, range and classes {tail}"
-    assert declared(num_records=None, spec=small.BARE) == f"size and range {tail}"
+    form, tail = "the size of images", "were declared, not read from the records"
+    assert declared() == f"{form}, the range of pixels, classes and the number of records {tail}"
+    assert declared(num_records=None) == f"{form}, the range of pixels and classes {tail}"
+    assert declared(num_records=None, spec=small.BARE) == f"{form} and the range of pixels {tail}"
 
 
 def test_a_chosen_seed_is_confessed_and_a_fresh_secret_is_not():
-    common = {assumptions.FLOAT_ASSUMPTION, assumptions.GENERATOR_ASSUMPTION}
-    seeded = small.fitted().guarantee.assumptions
-    assert {*common, assumptions.SEED_ASSUMPTION} <= set(seeded)
-    fresh = small.estimator(seed=None).ledger().assumptions
+    common = {FloatSums(), Generator()}
+    assert {*common, Seeded()} <= set(small.fitted().guarantee.assumptions)
+    fresh = small.estimator(seed=None).plan().ledger.assumptions
     assert common <= set(fresh)
-    assert assumptions.SEED_ASSUMPTION not in fresh
+    assert Seeded() not in fresh
 
 
 def test_too_small_a_budget_is_refused_before_the_images_are_opened():
@@ -81,18 +90,21 @@ def test_too_small_a_budget_is_refused_before_the_images_are_opened():
         budget=vf.Budget(epsilon=1e-7, delta=1e-12), num_records=10, steps=10_000
     )
     with pytest.raises(vf.BudgetError, match="noise_multiplier"):
-        made.fit("no such folder", progress=False)
+        made.plan()
+    with small.untrained() as seen, pytest.raises(vf.BudgetError, match="noise_multiplier"):
+        made.fit(small.images(), progress=False)
+    assert not seen
 
 
 def test_a_fit_without_privacy_says_so_and_learns_what_each_class_looks_like():
     made = small.estimator(
-        budget=vf.Budget(epsilon=math.inf, delta=1e-3), steps=300, learning_rates=(0.01, 0.02)
+        budget=vf.Budget(epsilon=math.inf, delta=1e-3), steps=300, learning_rate=(0.01, 0.02)
     )
     with pytest.warns(vf.NotPrivateWarning, match="not private"):
         model = made.fit(small.images(), progress=False)
     assert model.guarantee.epsilon == math.inf
     assert [entry.event for entry in model.ledger.entries] == [NonPrivate()]
-    assert made.ledger() == model.ledger
+    assert made.plan() == model.plan
 
     wanted = [small.pixels()[small.places() == place].mean(axis=0) for place in range(3)]
     for place, name in enumerate(small.CLASSES):
@@ -171,7 +183,10 @@ def folder_with(tmp_path, name, pixels):
 
 
 BAD_IMAGES = {
-    "mixed sizes": (lambda: [np.zeros((6, 6)), np.zeros((6, 5))], "all have the same size"),
+    "mixed sizes": (
+        lambda: [np.zeros((6, 6)), np.zeros((6, 5))],
+        "6 x 5 pixels, but 6 x 6 is declared",
+    ),
     "another size": (lambda: np.zeros((4, 6, 7), np.uint8), "6 x 7"),
     "color": (lambda: np.zeros((4, 6, 6, 3), np.uint8), "1 channel"),
     "no number": (lambda: np.full((4, 6, 6), np.nan), "no numbers"),
@@ -193,15 +208,13 @@ def test_damaged_files_are_refused_or_skipped(tmp_path):
         small.estimator().fit(folder, progress=False)
     records, model = seen(folder, invalid="skip")
     check_seen(records, small.images().take(slice(1)))
-    assert model.ledger == small.estimator().ledger()
+    assert model.plan == small.estimator().plan()
 
 
-def test_no_image_at_all_is_refused():
-    with pytest.raises(ValueError, match="there are no images"):
-        small.estimator().fit(small.images().take(slice(0)), progress=False)
+def test_images_of_which_none_is_left_are_fitted_like_no_images():
     broken = np.full((3, 6, 6), np.nan)
-    with pytest.raises(ValueError, match="there are no images"):
-        small.estimator().fit(broken, [0, 1, 2], progress=False, invalid="skip")
+    model = small.estimator().fit(broken, [0, 1, 2], progress=False, invalid="skip")
+    assert model.plan == small.estimator().plan()
 
 
 BAD_LABELS = {
@@ -246,9 +259,9 @@ WRONG: dict[str, tuple[dict, type[Exception], str]] = {
     "delta": ({"budget": vf.Budget(1.0, 0.0)}, ValueError, "delta must be positive"),
     "partition": ({"partition": "classes"}, ValueError, "partition must be one of"),
     "no classes": ({"partition": "models", "spec": small.BARE}, ValueError, "needs classes"),
-    "architecture": ({"architecture": (4, 8)}, TypeError, "vf.ImageArchitecture"),
+    "flow": ({"flow": (4, 8)}, TypeError, "flow must be a vf.ImageArchitecture"),
     "size": (
-        {"architecture": vf.ImageArchitecture(size=(6, 7))},
+        {"flow": vf.ImageArchitecture(size=(6, 7))},
         ValueError,
         r"\(1, 6, 7\).*\(1, 6, 6\)",
     ),
@@ -257,10 +270,17 @@ WRONG: dict[str, tuple[dict, type[Exception], str]] = {
     "steps": ({"steps": 0}, ValueError, "steps must be at least 1"),
     "records": ({"num_records": 0}, ValueError, "num_records must be at least 1"),
     "rate": ({"sampling_rate": 1.5}, ValueError, "sampling_rate must be above 0"),
-    "three norms": ({"clip_norms": (1, 2, 3)}, ValueError, "one number, or two"),
-    "norm": ({"clip_norms": (0.1, 0.0)}, ValueError, "clip_norm must be positive"),
-    "one rate": ({"learning_rates": 0.1}, ValueError, "learning_rates must be two"),
-    "learning": ({"learning_rates": (0.1, -1)}, ValueError, "learning_rate must be positive"),
+    "training": ({"training": {"steps": 3}}, TypeError, r"training must be vf.Training\(...\)"),
+    "batch": (
+        {"batch_size": 4, "sampling_rate": None, "num_records": None},
+        ValueError,
+        "needs num",
+    ),
+    "three norms": ({"clip_norm": (1, 2, 3)}, ValueError, "clip_norm must be one .* got 3 numbers"),
+    "norm": ({"clip_norm": (0.1, 0.0)}, ValueError, "clip_norm must be positive"),
+    "clipping": ({"clipping": "per-layer"}, ValueError, "clipping must be 'flat'"),
+    "rates": ({"learning_rate": (0.1,)}, ValueError, "learning_rate must be one .* got 1 numbers"),
+    "learning": ({"learning_rate": (0.1, -1)}, ValueError, "learning_rate must be positive"),
     "decay": ({"weight_decay": -1}, ValueError, "weight_decay must be at least 0"),
     "ema": ({"ema_decay": 1.0}, ValueError, "ema_decay must be strictly"),
     "seed": ({"seed": 1.5}, TypeError, "seed must be a whole number"),
@@ -277,11 +297,11 @@ def test_numbers_of_numpy_are_as_good_as_plain_ones(tmp_path):
     made = small.estimator(
         steps=np.int64(3),
         sampling_rate=np.float32(0.5),
-        clip_norms=(np.float64(0.1), 0.2),
-        learning_rates=[np.float32(0.01), 0.01],
+        clip_norm=(np.float64(0.1), 0.2),
+        learning_rate=[np.float32(0.01), 0.01],
         ema_decay=np.float32(0.5),
     )
     with small.untrained():
         model = made.fit(small.images(), progress=False, save_as=tmp_path / "m.veil")
     assert small.same(vf.load(tmp_path / "m.veil"), model)
-    assert model.settings["plan"]["ema_decay"] == 0.5
+    assert model.plan.release(PrivateTraining).settings.ema_decay == 0.5

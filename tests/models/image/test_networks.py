@@ -199,7 +199,7 @@ def test_no_code_stretches_the_density_without_bound():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: ImageArchitecture(size=(0, 8)), "height must be at least 1"),
+        (lambda: ImageArchitecture(size=(0, 8)), "size must be at least 1"),
         (lambda: ImageArchitecture(size=(8, 8), latent=0), "latent must be at least 1"),
         (lambda: ImageArchitecture(size=(8, 8), scalar_map="cubic"), "scalar_map must be one of"),
         (lambda: _network(Encoder, channels=()), "channels must name at least one"),

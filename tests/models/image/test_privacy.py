@@ -15,27 +15,28 @@ from tests.models.image import small
 from veilflow.engine import Flat
 from veilflow.engine.observed import clipped_total, measured, observe_gradients
 from veilflow.images import Images
-from veilflow.models.image import pricing
+from veilflow.models.image import image_parts
 from veilflow.models.image.class_models import ClassModels
 from veilflow.models.image.loss import ImageLoss
 from veilflow.nn.tap import is_layer
 from veilflow.privacy.events import PureDP
 from veilflow.privacy.guarantees import Released
+from veilflow.releases import count
+from veilflow.releases.training import PrivateTraining
 
 CLIP = 0.05, 0.12
 BOUND = float(np.hypot(*CLIP))
 
 
 def plan_and_model(**settings):
-    made = small.estimator(clip_norms=CLIP, **settings)
-    recipe = made.recipe()
-    prices = pricing.settle_images(recipe, made.budget, count=False)
-    num_classes = len(made.spec.classes) if recipe.partition == "none" else 0
-    plan = pricing.training_plan(recipe, prices, num_records=40, num_classes=num_classes)
+    plan = small.estimator(**{"clip_norm": CLIP, **settings}).plan()
+    assert plan.partition == "none"
     model = ClassModels.create(
-        small.SIZES, num_classes=num_classes, partition="none", key=jax.random.key(1)
+        plan.flow, num_classes=plan.num_classes, partition="none", key=jax.random.key(1)
     ).model
-    return plan, model, ImageLoss(recipe.reconstruction, recipe.temperature, num_classes)
+    release = plan.release(PrivateTraining)
+    steps = image_parts.training_plan(release, image_parts.model_shapes(plan), num_records=40)
+    return steps, model, ImageLoss(plan.reconstruction, plan.temperature, plan.num_classes)
 
 
 SETTINGS = {
@@ -96,11 +97,7 @@ def test_hostile_images_stay_within_the_bound_and_usual_ones_use_it(size, kind):
 
 
 def test_one_number_bounds_both_networks_as_a_whole():
-    made = small.estimator(spec=small.BARE, clip_norms=0.07)
-    recipe = made.recipe()
-    assert recipe.clip_norms == (0.07,)
-    prices = pricing.settle_images(recipe, made.budget, count=False)
-    plan = pricing.training_plan(recipe, prices, num_records=40, num_classes=0)
+    plan, _, _ = plan_and_model(spec=small.BARE, clip_norm=0.07)
     assert plan.clipping == Flat(0.07)
 
 
@@ -134,7 +131,7 @@ def layers_of(model):
 
 @pytest.mark.parametrize("kind", small.KINDS)
 def test_given_the_answers_of_the_mechanisms_the_images_change_nothing(kind, monkeypatch):
-    monkeypatch.setattr(pricing, "count_records", lambda *_, **__: Released(37, PureDP(0.08)))
+    monkeypatch.setattr(count, "count_records", lambda *_, **__: Released(37, PureDP(0.08)))
     made = small.estimator(**{**small.KINDS[kind], "num_records": None})
     images = small.images(made.spec)
     labels = None if images.labels is None else np.append(images.labels, np.int32(2))

@@ -11,8 +11,8 @@ from tests.models.image import small
 from veilflow._core.keys import Secret
 from veilflow.engine import Checkpoint
 from veilflow.images import Images
-from veilflow.models.image import pricing
 from veilflow.privacy.guarantees import Sensitive
+from veilflow.releases import count
 
 
 class Crash(Exception):
@@ -60,13 +60,13 @@ def test_a_paid_count_is_not_paid_again(tmp_path, monkeypatch):
     made, path = small.estimator(num_records=None), tmp_path / "run.checkpoint"
     with small.untrained(crash), pytest.raises(Crash):
         made.fit(small.images(), progress=False, checkpoint=path)
-    count = Checkpoint(path).read().context["num_records"]
-    monkeypatch.setattr(pricing, "count_records", lambda *_, **__: pytest.fail("counted again"))
+    paid = Checkpoint(path).read().context["released"]["number of records"]
+    monkeypatch.setattr(count, "count_records", lambda *_, **__: pytest.fail("counted again"))
     with small.untrained():
         model = made.fit(
             small.images(), progress=False, checkpoint=path, save_as=tmp_path / "m.veil"
         )
-    assert model.settings["facts"]["num_records"] == count
+    assert model.facts["num_records"] == max(1, paid)
     assert [file.name for file in tmp_path.iterdir()] == ["m.veil"]
 
 
@@ -75,7 +75,7 @@ def test_others_may_not_go_on_with_it(tmp_path):
     _, before = killed(made, path)
     images = small.images()
     for other in (
-        {"clip_norms": 0.1},
+        {"clip_norm": 0.1},
         {"temperature": 3.0},
         {"spec": replace(small.SPEC, high=1.0)},
     ):
@@ -103,4 +103,4 @@ def test_a_file_that_is_no_checkpoint_of_such_a_fit_is_refused(tmp_path):
     with pytest.raises(vf.PrivacyError, match="belongs to other settings"):
         small.estimator().fit(small.images(), progress=False, checkpoint=other)
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        small.estimator().fit("nowhere", progress=False, checkpoint=tmp_path / "no" / "run")
+        small.estimator().fit(small.images(), progress=False, checkpoint=tmp_path / "no" / "run")

@@ -1,5 +1,8 @@
 """The estimator: prices before data, posteriors of every guide, files, refusals."""
 
+import copy
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,7 +17,7 @@ from veilflow.engine.observed import measured, observe_gradients
 from veilflow.models.posterior import fitting, training
 from veilflow.models.posterior.guides import KINDS, Guide
 from veilflow.models.posterior.objectives import OBJECTIVES, objective
-from veilflow.models.posterior.rounds import Surrogate
+from veilflow.releases.rounds.surrogate import Surrogate
 
 BUDGET = vf.Budget(epsilon=3.0, delta=1e-6)
 RECORDS = line.records(2000)
@@ -51,12 +54,13 @@ def test_a_private_posterior_is_near_the_exact_one(fitted):
 
 
 def test_the_ledger_is_known_before_the_records_and_spends_the_budget(fitted):
-    ledger = estimator().ledger()
-    assert ledger.entries == fitted.ledger.entries
-    assert BUDGET.admits(ledger)
+    plan = estimator().plan()
+    assert plan == fitted.plan
+    assert plan.ledger == fitted.ledger
+    assert BUDGET.admits(plan.ledger)
     assert fitted.guarantee.epsilon == pytest.approx(BUDGET.epsilon, rel=2e-3)
-    assert any("seed" in sentence for sentence in fitted.guarantee.assumptions)
-    assert any("likelihood" in sentence for sentence in fitted.guarantee.assumptions)
+    assert any("seed" in str(one) for one in fitted.guarantee.assumptions)
+    assert any("likelihood" in str(one) for one in fitted.guarantee.assumptions)
 
 
 def test_draws_follow_the_density(fitted):
@@ -78,12 +82,79 @@ def test_a_file_holds_the_posterior_and_its_guarantee(fitted, tmp_path):
     assert "intercept" in repr(loaded)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_holds_every_kind_of_guide(kind, tmp_path):
+    sizes = Guide(kind=kind, hidden=(3,), blocks=2, num_bins=3)
+    secret = Secret.from_seed(0)
+    made = estimator(flow=sizes)
+    guide = fitting.placed(sizes, MEAN, COVARIANCE, secret=secret)
+    moved = eqx.tree_at(lambda g: g.numbers, guide, guide.numbers + 0.1)
+    plan = made.plan()
+    whole = vf.FittedPosterior(
+        flow=moved.flow(), parameters=line.NAMES, plan=plan, guarantee=plan.guarantee, facts={}
+    )
+    whole.save(tmp_path / "p.veil")
+    again = vf.load(tmp_path / "p.veil")
+    assert again.plan == plan
+    points = whole.sample(5, seed=1)
+    np.testing.assert_array_equal(again.sample(5, seed=1), points)
+    np.testing.assert_array_equal(again.log_prob(points), whole.log_prob(points))
+
+
+def wider(plan):
+    plan["flow"]["hidden"] = [10**6]
+
+
+def unknown(plan):
+    plan["flow"]["kind"] = "glow"
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("schema", lambda schema: schema.update(parameters=["one"])),
+        ("schema", lambda schema: schema.update(regression={"kind": "linear"})),
+        ("schema", lambda schema: schema.update(regression=[])),
+        ("manifest", lambda manifest: wider(manifest["plan"])),
+        ("manifest", lambda manifest: unknown(manifest["plan"])),
+        ("manifest", lambda manifest: manifest["plan"].update(dim=2)),
+        ("arrays", lambda arrays: arrays.popitem()),
+    ],
+)
+def test_a_doctored_file_is_refused(fitted, part, change):
+    whole = fitted.to_artifact()
+    parts = {name: copy.deepcopy(getattr(whole, name)) for name in ("manifest", "schema", "arrays")}
+    change(parts[part])
+    with pytest.raises((ValueError, vf.ArtifactError)):
+        vf.FittedPosterior.from_artifact(dataclasses.replace(whole, **parts))
+
+
+class Interrupted(Exception):
+    """What stops a fit."""
+
+
+def test_a_checkpoint_does_not_go_on_with_another_likelihood(tmp_path, monkeypatch):
+    path, made = tmp_path / "run", estimator(flow="full-rank")
+    with monkeypatch.context() as patched:
+        patched.setattr(fitting, "placed", lambda *_, **__: (_ for _ in ()).throw(Interrupted))
+        with pytest.raises(Interrupted):
+            made.fit(RECORDS, progress=False, checkpoint=path)
+    steeper = lambda theta, record: 2 * line.log_likelihood(theta, record)  # noqa: E731
+    for other in ({"log_likelihood": steeper}, {"log_prior": lambda theta: -theta @ theta}):
+        with pytest.raises(vf.PrivacyError, match="other settings"):
+            estimator(flow="full-rank", **other).fit(RECORDS, progress=False, checkpoint=path)
+    again = made.fit(RECORDS, progress=False, checkpoint=path)
+    whole = made.fit(RECORDS, progress=False)
+    np.testing.assert_array_equal(again.sample(5, seed=1), whole.sample(5, seed=1))
+
+
 def test_steps_through_the_engine_keep_what_the_rounds_found():
-    made = estimator(steps=8, num_records=2000, num_draws=8, guide="full-rank")
+    made = estimator(training=vf.Training(steps=8), num_records=2000, num_draws=8, flow="full-rank")
     posterior = made.fit(RECORDS, progress=False)
     assert [entry.purpose for entry in posterior.ledger.entries] == [
         "gradients and curvatures",
         "training",
+        "distance of grid noise from Gaussian",
     ]
     assert BUDGET.admits(posterior.ledger)
     assert np.abs((posterior.mean - MEAN) / SD).max() < 1.5
@@ -162,7 +233,7 @@ def test_a_guide_that_is_the_target_already_is_left_alone():
 def test_a_prior_that_is_not_normal_bends_the_guide():
     made = estimator(
         log_prior=lambda theta: -20.0 * jax.nn.softplus(-(theta[0] - MEAN[0]) / 0.01),
-        guide=Guide(kind="realnvp", hidden=(4,), blocks=2),
+        flow=Guide(kind="realnvp", hidden=(4,), blocks=2),
         budget=vf.Budget(epsilon=50.0, delta=1e-6),
     )
     posterior = made.fit(RECORDS, progress=False)
@@ -172,19 +243,23 @@ def test_a_prior_that_is_not_normal_bends_the_guide():
 
 
 def test_a_mean_field_guide_has_no_correlation():
-    posterior = estimator(guide="mean-field").fit(RECORDS, progress=False)
+    posterior = estimator(flow="mean-field").fit(RECORDS, progress=False)
     assert abs(posterior.correlation[0, 1]) < 0.05
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"guide": "glow"}, "kind must be one of"),
-        ({"guide": 3}, "guide must be"),
+        ({"flow": "glow"}, "kind must be one of"),
+        ({"flow": 3}, "flow must be"),
         ({"objective": "chi"}, "objective must be one of"),
-        ({"objective": "renyi", "steps": 5}, "steps are for the free energy"),
+        ({"objective": "renyi", "training": vf.Training(steps=5)}, "steps are for the free energy"),
         ({"precondition": False}, "there must be steps"),
-        ({"precondition": False, "steps": 5}, "declare num_records"),
+        ({"precondition": False, "training": vf.Training(steps=5)}, "declare num_records"),
+        ({"training": vf.Training(learning_rate=0.1)}, "learning_rate is for steps"),
+        ({"training": vf.Training(batch_size=9, clip_norm=1.0)}, "needs num_records"),
+        ({"training": vf.Training(steps=5, clip_norm=(1.0, 2.0))}, "clip_norm must be one"),
+        ({"training": {"steps": 5}}, "training must be"),
         ({"scale": -1.0}, "scale must be positive"),
         ({"start": [0.0, 0.0, 0.0]}, "one for each of 2"),
         ({"log_likelihood": 3}, "log_likelihood must be a function"),
@@ -199,7 +274,7 @@ def test_settings_that_make_no_fit_are_refused(settings, message):
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        (np.zeros((0, 2)), "positive length"),
+        (np.float32(3.0), "one common"),
         ((np.zeros(3), np.zeros(4)), "one common"),
         (np.array(["a", "b"]), "numbers"),
     ],
@@ -211,22 +286,22 @@ def test_records_that_are_none_are_refused(records, message):
 
 def test_without_privacy_the_guarantee_says_so():
     with pytest.warns(vf.NotPrivateWarning):
-        posterior = estimator(budget=vf.Budget(epsilon=np.inf, delta=1e-6), steps=0).fit(
-            RECORDS, progress=False
-        )
+        posterior = estimator(
+            budget=vf.Budget(epsilon=np.inf, delta=1e-6), training=vf.Training(steps=0)
+        ).fit(RECORDS, progress=False)
     assert posterior.guarantee.epsilon == np.inf
 
 
 @pytest.mark.filterwarnings("ignore:in . of 2 directions")
 def test_few_records_for_the_noise_are_warned_of_once(fitted):
-    assert fitted.settings["rounds"]["few"] is False
-    few = estimator(guide="full-rank", budget=vf.Budget(epsilon=0.5, delta=1e-6))
+    assert fitted.few is False
+    few = estimator(flow="full-rank", budget=vf.Budget(epsilon=0.5, delta=1e-6))
     with pytest.warns(vf.FewRecordsWarning, match="few records") as warned:
         posterior = few.fit(line.records(600), progress=False)
     told = [one for one in warned if issubclass(one.category, vf.FewRecordsWarning)]
     assert len(told) == 1
     assert told[0].filename == __file__
-    assert posterior.settings["rounds"]["few"] is True
+    assert posterior.few is True
 
 
 def test_posteriors_of_several_sets_are_combined_by_the_usual_rule():

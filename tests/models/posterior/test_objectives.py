@@ -8,7 +8,7 @@ from veilflow._core.keys import Secret
 from veilflow.flows import FixedLinear
 from veilflow.models.posterior import fitting
 from veilflow.models.posterior.guides import Guide
-from veilflow.models.posterior.rounds import Surrogate
+from veilflow.releases.rounds.surrogate import Surrogate
 
 RHO = 0.9
 UNITS = np.array([1.0, 0.01])

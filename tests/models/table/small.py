@@ -1,6 +1,7 @@
 """A small messy table, its schema, and fits of it that take seconds."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -10,8 +11,8 @@ import pandas as pd
 import pytest
 
 import veilflow as vf
-from veilflow.models.marginals import fit as marginal_fit
 from veilflow.models.table import code_density, fitted_table, imputation, warm_start
+from veilflow.releases.marginals import fit as marginal_fit
 
 NUM_ROWS = 600
 CANARY = "atlantis", 987.654321
@@ -67,10 +68,18 @@ def quick() -> Iterator[None]:
         yield
 
 
+_TRAINING = {field.name for field in dataclasses.fields(vf.Training)}
+_SIZES = {"hidden", "most_bins", "label_weight"}
+
+
 def estimator(**settings: Any) -> vf.TableFlow:
-    """An estimator of the small table."""
+    """An estimator of the small table; settings of the flow of codes and of training by their names."""
     usual = {"num_records": NUM_ROWS, "steps": 4, "hidden": (8,), "most_bins": 8, "seed": 1}
-    return vf.TableFlow(**{"schema": SCHEMA, "budget": BUDGET, **usual, **settings})
+    given = {"schema": SCHEMA, "budget": BUDGET, **usual, **settings}
+    training = {name: given.pop(name) for name in _TRAINING & set(given)}
+    sizes = {name: given.pop(name) for name in _SIZES & set(given)}
+    given.setdefault("flow", vf.codes(**sizes))
+    return vf.TableFlow(training=vf.Training(**training), **given)
 
 
 @lru_cache

@@ -14,13 +14,17 @@ import pytest
 
 import veilflow as vf
 from tests.models.table import small
-from veilflow.models.marginals import choice
-from veilflow.models.marginals import fit as marginal_fit
-from veilflow.models.table import discovery, histograms, starting, table_flow
+from veilflow._core.keys import Secret
 from veilflow.models.table.hflow_density import HFlowDensity
 from veilflow.privacy.events import Event
+from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms.partition import threshold_for
+from veilflow.releases import count, training
+from veilflow.releases.marginals import choice
+from veilflow.releases.marginals import fit as marginal_fit
+from veilflow.releases.release import Tools
+from veilflow.releases.table import bounds, histograms, values
 from veilflow.tabular.codec import encode
 
 SCHEMA = small.SCHEMA.with_columns({"gain": vf.Numeric(nullable=True)})
@@ -38,8 +42,8 @@ def of_words(said, **_):
     return Question("words", Counter(said.open().tolist()), 1)
 
 
-def of_bounds(values, **_):
-    numbers = np.nan_to_num(values.open(), posinf=2.0**60, neginf=-(2.0**60))
+def of_bounds(cells, **_):
+    numbers = np.nan_to_num(cells.open(), posinf=2.0**60, neginf=-(2.0**60))
     return Question("bounds", Counter((numbers + 0.0).tolist()), 1)
 
 
@@ -61,13 +65,13 @@ def of_training(plan, loss, flow, records, **_):
 
 
 MECHANISMS = (
-    (discovery, "discover_categories", of_words),
-    (discovery, "private_bounds", of_bounds),
-    (starting, "count_records", of_count),
-    (histograms, "release", of_sum),
-    (marginal_fit, "release", of_sum),
+    (values, "discover_categories", of_words),
+    (bounds, "private_bounds", of_bounds),
+    (count, "count_records", of_count),
+    (histograms, "gaussian_once", of_sum),
+    (marginal_fit, "gaussian_once", of_sum),
     (choice, "choose", of_choice),
-    (table_flow, "train", of_training),
+    (training, "train", of_training),
 )
 
 
@@ -134,7 +138,7 @@ NEIGHBORS = {
     ("settings", "neighbors"),
     [
         ({"hidden": (4,)}, tuple(NEIGHBORS)),
-        ({"flow": vf.hflow(blocks=1, hidden=(4,)), "hidden": None}, ("outliers", "gaps")),
+        ({"flow": vf.hflow(blocks=1, hidden=(4,), most_bins=8)}, ("outliers", "gaps")),
     ],
     ids=["codes", "hflow"],
 )
@@ -168,7 +172,7 @@ def test_what_training_sees_of_a_record_does_not_depend_on_others(kind):
     density = model.density
     if kind == "hflow":
         architecture = vf.hflow(blocks=1, hidden=(4,))
-        density = HFlowDensity.create(model.coder, architecture=architecture, key=jax.random.key(0))
+        density = HFlowDensity.create(model.coder, architecture, key=jax.random.key(0))
 
     def seen(some):
         rows = encode(some, model.schema, vocabularies=model.vocabularies)
@@ -193,14 +197,12 @@ def test_a_word_of_one_record_passes_with_probability_at_most_delta(epsilon, del
 def test_a_word_of_one_record_is_hardly_ever_discovered(epsilon):
     schema = vf.Schema(city=vf.OpenCategorical())
     budget = vf.Budget(epsilon=epsilon, delta=0.2)
-    recipe = vf.TableFlow(schema=schema, budget=budget, num_records=41).recipe()
-    table = pd.DataFrame({"city": ["rome"] * 40 + ["atlantis"]})
-    runs = 400
-    found = [
-        discovery.discover(table, schema, recipe, private=True)[1]["city"] for _ in range(runs)
-    ]
+    plan = vf.TableFlow(schema=schema, budget=budget, num_records=41).plan()
+    release, tools = plan.release(values.ColumnValues), Tools(Secret.fresh())
+    said, runs = np.array(["rome"] * 40 + ["atlantis"], object), 400
+    found = [release.run(Sensitive(said), tools).value for _ in range(runs)]
     hits = sum("atlantis" in words for words in found)
-    share = recipe.discovery_delta
+    share = release.delta
     assert share <= 0.2 * budget.delta
     # five deviations above the mean: a fair mechanism fails once in some million runs
     assert hits <= runs * share + 5 * math.sqrt(runs * share)

@@ -298,7 +298,8 @@ def test_contradictions_end_with_a_clear_error(constrained, monkeypatch):
     never = vf.Schema(
         constrained.schema.columns, constraints=[vf.AtMost("low", "high"), vf.AtMost("high", "low")]
     )
-    impossible = dataclasses.replace(constrained, schema=never)
+    plan = dataclasses.replace(constrained.plan, schema=never)
+    impossible = dataclasses.replace(constrained, schema=never, plan=plan)
     with pytest.raises(ValueError, match=r"none of 4,096 rows fulfills the constraints"):
         impossible.sample(4000, given={"low": 3.0})
 
@@ -308,7 +309,7 @@ def test_a_saved_model_is_the_same_model(model, tmp_path):
     again = vf.load(tmp_path / "m.veil")
     assert repr(again) == repr(model)
     assert again.ledger == model.ledger
-    assert again.settings == model.settings
+    assert (again.plan, again.facts) == (model.plan, model.facts)
     assert again.schema == model.schema
     assert again.vocabularies == model.vocabularies
     rows = model.sample(100, seed=3)
@@ -328,11 +329,10 @@ def with_nan(array):
     return array
 
 
-def set_manifest(name, value):
+def set_flow(name, value):
     def doctor(artifact):
-        density = artifact.manifest["density"]
-        settings = {**density["settings"], name: value}
-        artifact.manifest["density"] = {**density, "settings": settings}
+        plan = artifact.manifest["plan"]
+        artifact.manifest["plan"] = {**plan, "flow": {**plan["flow"], name: value}}
 
     return doctor
 
@@ -357,31 +357,44 @@ def zero_cell(array):
     return array
 
 
+def column(j, name):
+    return f"['columns'][{j}]['{name}']"
+
+
+def layer(i, name):
+    return f"['flow']['layers'][{i}]['{name}']"
+
+
+LOG_MASS = "['flow']['log_mass']"
+OTHER_SCHEMA = small.SCHEMA.with_columns({"sex": vf.Categorical("X", "Y")})
 DOCTORED = {
-    "NaN weight": changed("weight0", with_nan),
-    "NaN bias": changed("bias1", with_nan),
-    "NaN share": changed("mass0", with_nan),
-    "infinite log-share": changed("log_mass", lambda a: a * np.float32(np.inf)),
-    "weight of another shape": changed("weight0", lambda a: a[:-1]),
-    "double precision": changed("weight0", lambda a: a.astype(np.float64)),
-    "fewer log-shares": changed("log_mass", lambda a: a[:-1]),
-    "shares that do not sum to 1": changed("mass0", lambda a: a * 2),
-    "negative shares": changed("mass3", lambda a: np.array([1.5, -0.5])),
-    "too many shares": changed("mass3", lambda a: np.full(3, 1 / 3)),
-    "bins that overlap": changed("starts0", lambda a: a[::-1].copy()),
-    "bins of fractions": changed("starts0", lambda a: a + 0.0),
-    "bins that leave cells out": changed("starts0", lambda a: np.append(a[:-1], a[-1] - 1)),
-    "a cell without mass": changed("cells0", zero_cell),
-    "fewer cells": changed("cells1", lambda a: a[:-1] / a[:-1].sum()),
-    "an array is missing": drop("bias0"),
-    "order is no permutation": set_manifest("order", [0, 0, 1, 2, 3, 4, 5]),
-    "order of words": set_manifest("order", list("0123456")),
-    "order of fractions": set_manifest("order", [0, 1, 2, 3, 4, 5, 6.5]),
-    "more layers": set_manifest("hidden", [8, 8]),
-    "no layers": set_manifest("hidden", []),
-    "a vast layer": set_manifest("hidden", [10**9]),
-    "a layer of nothing": set_manifest("hidden", [0]),
-    "no waves": set_manifest("num_waves", 0),
+    "NaN weight": changed(layer(0, "weight"), with_nan),
+    "NaN bias": changed(layer(1, "bias"), with_nan),
+    "NaN share": changed(column(0, "mass"), with_nan),
+    "infinite log-share": changed(LOG_MASS, lambda a: a * np.float32(np.inf)),
+    "weight of another shape": changed(layer(0, "weight"), lambda a: a[:-1]),
+    "double precision": changed(layer(0, "weight"), lambda a: a.astype(np.float64)),
+    "fewer log-shares": changed(LOG_MASS, lambda a: a[:-1]),
+    "shares that do not sum to 1": changed(column(0, "mass"), lambda a: a * 2),
+    "negative shares": changed(column(3, "mass"), lambda a: np.array([1.5, -0.5])),
+    "too many shares": changed(column(3, "mass"), lambda a: np.full(3, 1 / 3)),
+    "bins that overlap": changed(column(0, "starts"), lambda a: a[::-1].copy()),
+    "bins of fractions": changed(column(0, "starts"), lambda a: a + 0.0),
+    "bins that leave cells out": changed(
+        column(0, "starts"), lambda a: np.append(a[:-1], a[-1] - 1)
+    ),
+    "a cell without mass": changed(column(0, "inside"), zero_cell),
+    "fewer cells": changed(column(1, "inside"), lambda a: a[:-1] / a[:-1].sum()),
+    "a spike that was none": changed(column(4, "mass"), lambda a: np.eye(len(a))[0]),
+    "an array is missing": drop(layer(0, "bias")),
+    "more layers": set_flow("hidden", [8, 8]),
+    "no layers": set_flow("hidden", []),
+    "a vast layer": set_flow("hidden", [10**9]),
+    "a layer of nothing": set_flow("hidden", [0]),
+    "layers that are left open": set_flow("hidden", None),
+    "no waves": set_flow("num_waves", 0),
+    "waves that are left open": set_flow("num_waves", None),
+    "no weight": set_flow("label_weight", None),
     "no vocabulary": set_schema("vocabularies", {}),
     "a vocabulary of another column": set_schema("vocabularies", {"sex": ["F"]}),
     "a vocabulary of one text": set_schema("vocabularies", {"city": "abc"}),
@@ -389,6 +402,12 @@ DOCTORED = {
     "a word for all others": set_schema("vocabularies", {"city": ["oslo", "(other)", "rome"]}),
     "words that are numbers": set_schema("vocabularies", {"city": [1, 2, 3]}),
     "no columns": set_schema("schema", {"columns": []}),
+    "a schema that nobody declared": set_schema("schema", OTHER_SCHEMA.to_json()),
+    "codes of too few columns": set_schema("num_codes", [9, 7]),
+    "codes without end": set_schema("num_codes", [10**12, 7, 5, 2, 4, 8, 2]),
+    "codes below zero": set_schema("num_codes", [-9, 7, 5, 2, 4, 8, 2]),
+    "features without end": set_schema("num_features", [10**12, 0, 0, 0, 0, 0, 0]),
+    "features of too few columns": set_schema("num_features", [16]),
 }
 
 

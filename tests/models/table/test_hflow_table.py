@@ -11,16 +11,18 @@ import pandas as pd
 import pytest
 
 import veilflow as vf
+from veilflow._core import codec
+from veilflow.engine.training import CLIPPINGS
 from veilflow.flows import Continuous, Listed
 from veilflow.models import registry
 from veilflow.models.table import warm_start
 from veilflow.models.table.architecture import HFlowArchitecture
 from veilflow.models.table.bins import bins_of
-from veilflow.models.table.cells import cells_of
 from veilflow.models.table.coder import CodedColumn, Coder
 from veilflow.models.table.hflow_density import HFlowDensity
 from veilflow.models.table.ranks import Ranks
-from veilflow.models.table.training import CLIPPINGS, clipping_of
+from veilflow.releases.table.cells import cells_of
+from veilflow.releases.training import PrivateTraining
 from veilflow.tabular.codec import EncodedRows
 
 BUDGET = vf.Budget(epsilon=2.0, delta=1e-5)
@@ -32,6 +34,7 @@ SCHEMA = vf.Schema(
     gap=vf.Numeric(0, 2, integer=True, nullable=True),
 )
 SMALL = vf.hflow(blocks=2, bins=4, hidden=(8,))
+TRAINING = {field.name for field in dataclasses.fields(vf.Training)}
 
 
 def rows(n: int, seed: int = 0) -> pd.DataFrame:
@@ -45,8 +48,9 @@ def rows(n: int, seed: int = 0) -> pd.DataFrame:
 
 def estimator(**settings: Any) -> vf.TableFlow:
     given = {"schema": SCHEMA, "budget": BUDGET, "num_records": N, "flow": SMALL, "seed": 1}
-    given |= {"warm_start": "none", "steps": 5}
-    return vf.TableFlow(**{**given, **settings})
+    given |= {"warm_start": "none", **settings}
+    training = {name: given.pop(name) for name in TRAINING & set(given)}
+    return vf.TableFlow(**given, training=vf.Training(**{"steps": 5, **training}))
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +70,7 @@ def learned() -> vf.FittedTableFlow:
 
 def test_settings_go_to_json_and_back():
     made = vf.hflow(blocks=2, hidden=[16], linear="lu", dequantization="variational")
-    assert HFlowArchitecture.from_json(made.to_json()) == made
+    assert codec.restored(HFlowArchitecture, codec.plain(made)) == made
     assert made.hidden == (16,)
 
 
@@ -93,15 +97,14 @@ def test_bad_sizes_are_refused(bad: dict[str, Any]):
 @pytest.mark.parametrize("change", [{"more": 1}, {"bins": None}])
 def test_json_must_hold_all_settings_and_no_other(change: dict[str, Any]):
     with pytest.raises((TypeError, ValueError)):
-        HFlowArchitecture.from_json({**SMALL.to_json(), **change})
+        codec.restored(HFlowArchitecture, {**codec.plain(SMALL), **change})
     with pytest.raises(ValueError, match="no other"):
-        HFlowArchitecture.from_json({"blocks": 2})
+        codec.restored(HFlowArchitecture, {"blocks": 2})
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"hidden": (8,)}, "vf.hflow"),
         ({"flow": vf.hflow(rank=5)}, "the 4 variables"),  # the number with gaps is two of them
         ({"clipping": "hard"}, "clipping must be one of"),
         ({"sparsity": 1.0}, "sparsity must be"),
@@ -120,16 +123,21 @@ def test_a_flow_of_another_estimator_is_refused():
 
 @pytest.mark.parametrize("name", CLIPPINGS)
 def test_a_record_adds_at_most_the_clip_norm_whatever_the_clipping(name: str):
-    assert clipping_of(name, 0.7, sparsity=0.3).sensitivity == 0.7
+    plan = estimator(clip_norm=0.7, clipping=name, sparsity=0.3).plan()
+    training = plan.release(PrivateTraining).plan(num_records=N)
+    assert training.clipping.sensitivity == 0.7
 
 
 def test_each_flow_has_its_own_defaults_and_codes_keep_theirs():
-    codes, paper = estimator(flow=None).recipe(), estimator().recipe()
+    def trained(**settings: Any) -> vf.Training:
+        return estimator(**settings).plan().release(PrivateTraining).settings
+
+    codes, paper = trained(flow=None), trained()
     assert (codes.clipping, codes.optimizer, codes.learning_rate) == ("flat", "adam", 4e-3)
     assert (paper.clipping, paper.optimizer, paper.learning_rate) == ("flat", "adabelief", 4e-3)
-    assert paper.hidden == SMALL.hidden
-    assert estimator(warm_start="marginals").recipe().learning_rate < paper.learning_rate
-    assert estimator(optimizer="sgd").recipe().optimizer == "sgd"
+    assert estimator().plan().flow.hidden == SMALL.hidden
+    assert trained(warm_start="marginals").learning_rate < paper.learning_rate
+    assert trained(optimizer="sgd").optimizer == "sgd"
 
 
 # --- ranks
@@ -226,13 +234,11 @@ def test_the_flow_learns_what_columns_have_to_do_with_each_other(learned: vf.Fit
 
 
 def test_the_ledger_is_what_was_announced(private: vf.FittedTableFlow):
-    said = estimator(clipping="per-unit").preview()
-    assert private.ledger.entries == said.entries
+    assert private.plan == estimator(clipping="per-unit").plan()
     assert private.guarantee.epsilon <= BUDGET.epsilon
-    plan = private.settings["plan"]
-    assert plan["clipping"] == {"kind": "PerUnit", "clip_norm": 1.0}
-    assert plan["optimizer"]["name"] == "adabelief"
-    assert private.settings["recipe"]["clipping"] == "per-unit"
+    settings = private.plan.release(PrivateTraining).settings
+    assert (settings.clipping, settings.clip_norm) == ("per-unit", 1.0)
+    assert settings.optimizer == "adabelief"
 
 
 def test_the_same_seed_gives_the_same_model_and_scores_do_not_waver(private: vf.FittedTableFlow):
@@ -245,7 +251,7 @@ def test_saved_models_come_back(private: vf.FittedTableFlow, tmp_path):
     back = vf.load(tmp_path / "model.veil")
     np.testing.assert_array_equal(back.log_prob(rows(50)), private.log_prob(rows(50)))
     pd.testing.assert_frame_equal(back.sample(50, seed=3), private.sample(50, seed=3))
-    assert back.settings == private.settings
+    assert (back.plan, back.facts) == (private.plan, private.facts)
 
 
 @pytest.mark.parametrize(
@@ -257,34 +263,44 @@ def test_saved_models_come_back(private: vf.FittedTableFlow, tmp_path):
     ],
 )
 def test_every_architecture_is_rebuilt_from_its_arrays(made: HFlowArchitecture, key: jax.Array):
-    density = HFlowDensity.create(coder(), architecture=made, key=key)
-    back = HFlowDensity.read(density.settings(), density.arrays(), coder())
+    density = HFlowDensity.create(coder(), made, key=key)
+    back = HFlowDensity.restored(coder(), density.arrays(), made)
     assert eqx.tree_equal(back.flow, density.flow)
+    shapes = HFlowDensity.shapes(coder(), made)
+    assert [x.shape for x in shapes] == [x.shape for x in density.arrays()]
+
+
+FIRST = "['flow'][0]"
 
 
 @pytest.mark.parametrize(
     ("part", "change"),
     [
-        ("arrays", lambda x: x | {"flow0": x["flow0"] * np.nan}),
-        ("arrays", lambda x: x | {"flow0": x["flow0"][:-1]}),
-        ("arrays", lambda x: x | {"flow0": x["flow0"].astype(np.float64)}),
-        ("arrays", lambda x: x | {"flow99": x["flow0"]}),
-        ("arrays", lambda x: {k: v for k, v in x.items() if k != "flow0"}),
-        ("density", lambda x: x | {"kind": "codes"}),
-        ("density", lambda x: x | {"kind": "other"}),
-        ("density", lambda x: x | {"settings": x["settings"] | {"blocks": 3}}),
-        ("density", lambda x: x | {"settings": x["settings"] | {"hidden": [60_000]}}),
-        ("density", lambda x: x | {"settings": x["settings"] | {"rank": 9}}),
-        ("density", lambda x: x | {"settings": x["settings"] | {"more": 1}}),
+        ("arrays", lambda x: x | {FIRST: x[FIRST] * np.nan}),
+        ("arrays", lambda x: x | {FIRST: x[FIRST][:-1]}),
+        ("arrays", lambda x: x | {FIRST: x[FIRST].astype(np.float64)}),
+        ("arrays", lambda x: x | {"['flow'][99]": x[FIRST]}),
+        ("arrays", lambda x: {k: v for k, v in x.items() if k != FIRST}),
+        ("flow", lambda x: codec.plain(vf.codes(hidden=(8,), most_bins=8))),
+        ("flow", lambda x: x | {"blocks": 3}),
+        ("flow", lambda x: x | {"hidden": [60_000]}),
+        ("flow", lambda x: x | {"rank": 9}),
+        ("flow", lambda x: x | {"more": 1}),
+        ("flow", lambda x: x | {"most_bins": None}),
+        ("schema", lambda x: x | {"num_features": [1, 1, 1]}),
+        ("schema", lambda x: x | {"num_codes": [10, 3]}),
+        ("schema", lambda x: x | {"num_codes": [10, 3, -4]}),
     ],
 )
 def test_doctored_files_are_refused(private: vf.FittedTableFlow, part: str, change):
     whole = private.to_artifact()
-    if part == "arrays":
-        whole = dataclasses.replace(whole, arrays=change(whole.arrays))
+    registry.from_artifact(whole)
+    if part == "flow":
+        plan = whole.manifest["plan"]
+        plan = {**plan, "flow": change(plan["flow"])}
+        whole = dataclasses.replace(whole, manifest={**whole.manifest, "plan": plan})
     else:
-        density = change(whole.manifest["density"])
-        whole = dataclasses.replace(whole, manifest={**whole.manifest, "density": density})
+        whole = dataclasses.replace(whole, **{part: change(getattr(whole, part))})
     with pytest.raises(vf.ArtifactError):
         registry.from_artifact(whole)
 
@@ -308,6 +324,7 @@ def test_a_warm_start_trains_on_rows_of_marginals(monkeypatch: pytest.MonkeyPatc
     assert [entry.purpose for entry in model.ledger.entries] == [
         "histograms of columns",
         "marginals",
+        "distance of grid noise from Gaussian",
     ]
     test = rows(500, seed=5)
     shuffled = test.assign(kind=np.roll(test["kind"], 1))
@@ -315,8 +332,8 @@ def test_a_warm_start_trains_on_rows_of_marginals(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_flow_of_codes_takes_other_clippings_too():
-    model = estimator(flow=None, hidden=(4,), clipping="sparsified", sparsity=0.25).fit(
-        rows(N), progress=False
-    )
-    assert model.settings["plan"]["clipping"]["sparsity"] == 0.25
+    flow = vf.codes(hidden=(4,))
+    model = estimator(flow=flow, clipping="sparsified", sparsity=0.25).fit(rows(N), progress=False)
+    settings = model.plan.release(PrivateTraining).settings
+    assert (settings.clipping, settings.sparsity) == ("sparsified", 0.25)
     assert np.isfinite(model.log_prob(rows(20))).all()

@@ -10,19 +10,20 @@ import pytest
 import veilflow as vf
 from tests.models.table import small
 from veilflow.models import artifact as artifacts
-from veilflow.models.marginals import fit as marginal_fit
-from veilflow.models.table import discovery, histograms, starting, table_flow
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.mechanisms import discover_categories
+from veilflow.releases import count, training
+from veilflow.releases.marginals import fit as marginal_fit
+from veilflow.releases.table import bounds, histograms, values
 
 MECHANISMS = (
-    (discovery, "discover_categories"),
-    (discovery, "private_bounds"),
-    (starting, "count_records"),
-    (histograms, "release"),
-    (marginal_fit, "release"),
+    (values, "discover_categories"),
+    (bounds, "private_bounds"),
+    (count, "count_records"),
+    (histograms, "gaussian_once"),
+    (marginal_fit, "gaussian_once"),
     (marginal_fit, "private_choice"),
-    (table_flow, "train"),
+    (training, "train"),
 )
 """All that a fit asks of the records: what each of them answers is paid for."""
 

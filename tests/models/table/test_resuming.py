@@ -11,9 +11,9 @@ from tests.models.table import small
 from tests.models.table.test_privacy import MECHANISMS, same
 from veilflow._core.keys import Secret
 from veilflow.engine import Checkpoint
-from veilflow.models.table import recipe as recipes
-from veilflow.models.table import resuming, starting, table_flow
+from veilflow.models.table import table_plan, warm_start
 from veilflow.privacy.guarantees import Sensitive
+from veilflow.releases.run import Run
 
 SCHEMA = vf.Schema(
     age=vf.Numeric(17, 90, integer=True, nullable=True),
@@ -28,7 +28,7 @@ CLOSED = vf.Schema(
 
 
 def make(**changes):
-    """All that a start may release: a count, values, bounds, histograms, marginals."""
+    """All that a fit may release: a count, values, bounds, histograms, marginals, a training."""
     return small.estimator(**{"schema": SCHEMA, "num_records": None, "seed": None, **changes})
 
 
@@ -74,7 +74,7 @@ def left(folder: Path, data: bytes, *, step: int) -> Path:
 
 @pytest.fixture(scope="module")
 def states(tmp_path_factory) -> tuple[bytes, bytes]:
-    """Checkpoints of one run: its start, and after a step."""
+    """Checkpoints of one run: before the first step of its training, and after it."""
     with small.quick():
         return killed(make(), table(), tmp_path_factory.mktemp("run") / "run.checkpoint")
 
@@ -87,7 +87,7 @@ def begun(states, tmp_path) -> Path:
 @pytest.mark.parametrize("flow", [None, vf.hflow(blocks=1, bins=4, hidden=(8,))], ids=bool)
 def test_a_fit_goes_on_to_the_very_same_model(flow, tmp_path):
     settings = {"schema": CLOSED, "num_records": 600, "seed": 3, "warm_start": "none"}
-    settings |= {} if flow is None else {"hidden": None, "flow": flow}
+    settings |= {} if flow is None else {"flow": flow}
     whole = make(**settings).fit(table(CLOSED), progress=False)
     path = tmp_path / "run.checkpoint"
     states = killed(make(**settings), table(CLOSED), path)
@@ -99,38 +99,64 @@ def test_a_fit_goes_on_to_the_very_same_model(flow, tmp_path):
         assert not path.exists()
 
 
-def test_nothing_is_asked_of_the_records_again(states, tmp_path, monkeypatch):
+def nothing_again(monkeypatch, *but: str) -> None:
+    """From here on a fit fails that asks the records anything but these."""
     for module, name in MECHANISMS:
-        if name != "train":
+        if name not in but:
             monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("drawn again"))
-    monkeypatch.setattr(starting, "trained_on", lambda *_: pytest.fail("trained again"))
+
+
+def test_nothing_is_asked_of_the_records_again(states, tmp_path, monkeypatch):
+    nothing_again(monkeypatch, "train")
+    monkeypatch.setattr(warm_start, "pretrain", lambda *_, **__: pytest.fail("trained again"))
     # the same model, whether or not a step had been written down
-    found = []
+    models = []
     for step, state in enumerate(states):
         path = left(tmp_path, state, step=step)
-        found.append(make().fit(table(), progress=False, checkpoint=path))
-    assert found[0].ledger == make().preview()
-    assert same(found[0].to_artifact(), found[1].to_artifact())
+        models.append(make().fit(table(), progress=False, checkpoint=path))
+    assert models[0].plan == make().plan()
+    assert same(models[0].to_artifact(), models[1].to_artifact())
+
+
+def test_a_run_killed_in_its_warm_start_pays_for_no_marginals_again(tmp_path, monkeypatch):
+    path = tmp_path / "run.checkpoint"
+    with monkeypatch.context() as patch:
+        patch.setattr(warm_start, "pretrain", _crash)
+        with pytest.raises(Crash):
+            make().fit(table(), progress=False, checkpoint=path)
+    saved = Checkpoint(path).read()
+    assert saved is not None
+    assert set(saved.context["released"]) == {
+        "number of records", "values of city", "bounds of gain", "histograms of columns", "marginals"
+    }  # fmt: skip
+    nothing_again(monkeypatch, "train")
+    model = make().fit(table(), progress=False, checkpoint=path)
+    assert model.plan == make().plan()
+    assert model.facts["num_records"] == max(1, saved.context["released"]["number of records"])
+    assert model.vocabularies["city"] == tuple(saved.context["released"]["values of city"])
 
 
 def test_other_rows_and_other_settings_are_refused(begun, monkeypatch):
     path, before = begun, begun.read_bytes()
-    monkeypatch.setattr(table_flow, "begin", lambda *_, **__: pytest.fail("noise was reused"))
-    moved = table()
+    monkeypatch.setattr(Run, "pay", lambda *_, **__: pytest.fail("noise was reused"))
+    moved, word, number = table(), table(), table()
     moved.loc[5, "age"] = 18 if moved.loc[5, "age"] != 18 else 19
-    for rows in (moved, table().iloc[:-1], table().iloc[::-1]):
+    word.loc[5, "city"] = "atlantis"
+    number.loc[5, "gain"] += 1e-9
+    for rows in (moved, word, number, table().iloc[:-1], table().iloc[::-1]):
         with pytest.raises(vf.PrivacyError, match="another set of records"):
             make().fit(rows, progress=False, checkpoint=path)
     others = (
         {"clip_norm": 0.5},
         {"num_records": 600},
         {"schema": vf.Schema(SCHEMA.columns)},
+        {"label_weight": 3.0},
     )
     for change in others:
         with pytest.raises(vf.PrivacyError, match="belongs to other settings"):
             make(**change).fit(table(), progress=False, checkpoint=path)
     # and where other rules of the planner would have drawn the start with other noise
-    monkeypatch.setattr(recipes, "_COLUMNS_SHARE", 0.11)
+    monkeypatch.setattr(table_plan, "_COLUMNS_SHARE", 0.11)
     with pytest.raises(vf.PrivacyError, match="belongs to other settings"):
         make().fit(table(), progress=False, checkpoint=path)
     assert path.read_bytes() == before
@@ -153,54 +179,10 @@ def test_a_file_that_is_none_of_ours_is_refused_and_left_alone(tmp_path):
 
 def test_the_checkpoint_of_another_model_is_refused(tmp_path):
     path = tmp_path / "run.checkpoint"
-    context = {"facts": {"num_records": 600}, "for": "DensityFlow(...)"}
+    context = {"plan": "of a density", "paid": [], "released": {}}
     Checkpoint(path).begin(Secret.fresh(), context, records=Sensitive(np.zeros((5, 2))))
     with pytest.raises(vf.PrivacyError, match="belongs to other settings"):
         make().fit(table(), progress=False, checkpoint=path)
-
-
-BROKEN = {
-    "no start": lambda c: {"for": c["for"]},
-    "no number": lambda c: {**c, "num_records": "600"},
-    "no records": lambda c: {**c, "num_records": 0},
-    "no arrays": lambda c: {**c, "arrays": "AAAA"},
-    "no text": lambda c: {**c, "arrays": 3},
-    "another flow": lambda c: {**c, "density": {"kind": "pickle", "settings": {}}},
-    "other sizes": lambda c: {
-        **c,
-        "density": {
-            **c["density"],
-            "settings": {**c["density"]["settings"], "hidden": [9]},
-        },
-    },
-    "another schema": lambda c: {
-        **c,
-        "table": {"schema": vf.Schema(smoker=vf.Boolean()).to_json(), "vocabularies": {}},
-    },
-    "other bounds than declared": lambda c: {
-        **c,
-        "table": {
-            **c["table"],
-            "schema": vf.Schema.from_json(c["table"]["schema"])
-            .with_columns({"age": vf.Numeric(0, 120, integer=True, nullable=True)})
-            .to_json(),
-        },
-    },
-    "other words": lambda c: {**c, "table": {**c["table"], "vocabularies": {"city": [1]}}},
-}
-
-
-def test_a_start_that_is_none_is_refused(begun):
-    file = Checkpoint(begun)
-    saved = file.read()
-    assert saved is not None
-    schema, words = resuming.files.read_schema(saved.context["table"])
-    rows = starting.Reading("error", "error").rows(table(), schema, words)
-    for name, change in BROKEN.items():
-        file.begin(saved.secret, change(saved.context), records=resuming._arrays(rows))
-        with pytest.raises(vf.ArtifactError, match="does not hold the start of a fit") as caught:
-            make().fit(table(), progress=False, checkpoint=begun)
-        assert "Nothing was changed" in str(caught.value), name
 
 
 def test_a_checkpoint_holds_releases_and_no_rows(states, begun):
@@ -211,15 +193,7 @@ def test_a_checkpoint_holds_releases_and_no_rows(states, begun):
         assert kind(number).tobytes() not in held
     saved = Checkpoint(begun).read()
     assert saved is not None
-    assert set(saved.context) == {"for", "table", "num_records", "density", "arrays"}
-
-
-def test_a_run_killed_in_its_start_leaves_nothing(tmp_path, monkeypatch):
-    path = tmp_path / "run.checkpoint"
-    monkeypatch.setattr(starting, "trained_on", _crash)
-    with pytest.raises(Crash):
-        make().fit(table(), progress=False, checkpoint=path)
-    assert not list(tmp_path.iterdir())
+    assert set(saved.context) == {"plan", "paid", "released"}
 
 
 def test_a_model_is_saved_before_its_checkpoint_is_removed(tmp_path):
@@ -235,16 +209,10 @@ def test_a_model_is_saved_before_its_checkpoint_is_removed(tmp_path):
     assert not path.exists()
 
 
-def test_fits_that_cannot_go_on_are_refused_before_the_rows_are_read(tmp_path):
-    path = tmp_path / "run.checkpoint"
-
-    def refuse(estimator, where=path):
-        estimator.fit("no-such-file.csv", progress=False, checkpoint=where)
-
-    with pytest.raises(vf.PrivacyError, match="hardened run cannot have a checkpoint"):
-        refuse(make(hardened=True))
-    with pytest.raises(ValueError, match="a fit without steps keeps no checkpoint"):
-        refuse(make(steps=0))
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_anything_is_paid(
+    tmp_path, monkeypatch
+):
+    nothing_again(monkeypatch)
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        refuse(make(), tmp_path / "none" / "run.checkpoint")
+        make().fit(table(), progress=False, checkpoint=tmp_path / "none" / "run.checkpoint")
     assert not list(tmp_path.iterdir())

@@ -8,8 +8,10 @@ from pyarrow import parquet
 
 import veilflow as vf
 from tests.models.table import small
-from veilflow.models.table.discovery import discover
-from veilflow.models.table.starting import Reading
+from veilflow._core.keys import Secret
+from veilflow.privacy.guarantees import Sensitive
+from veilflow.releases.release import Tools
+from veilflow.releases.table.values import ColumnValues
 
 QUICK = {"steps": 0, "warm_start": "none", "hidden": ()}
 
@@ -20,9 +22,13 @@ def fit(schema: vf.Schema, table, **settings):
     )
 
 
-def test_a_table_without_rows_is_refused():
-    with pytest.raises(ValueError, match="the table has no rows"):
-        fit(small.SCHEMA, small.frame(5).iloc[:0])
+def test_a_table_without_rows_is_fitted_and_not_told(tmp_path):
+    nothing = small.frame(5).iloc[:0]
+    nothing.to_csv(tmp_path / "nothing.csv", index=False)
+    for table in (nothing, tmp_path / "nothing.csv"):
+        model = fit(small.SCHEMA, table)
+        assert model.guarantee == fit(small.SCHEMA, small.frame(1)).guarantee
+        assert len(model.sample(3, seed=0)) == 3
 
 
 def test_a_table_of_one_row_is_fitted_and_not_told():
@@ -68,9 +74,9 @@ def test_five_thousand_words_become_those_that_many_share():
     shares = model.sample(3000, seed=0).a.value_counts(normalize=True)
     assert shares["(other)"] == pytest.approx(5 / 8, abs=0.05)
     few = vf.Schema(a=vf.OpenCategorical(max_values=1), b=vf.Numeric(0, 1))
-    recipe = small.estimator(schema=few).recipe()
-    _, words = discover(table, few, recipe, private=True)
-    assert len(words["a"]) == 1
+    release = small.estimator(schema=few).plan().release(ColumnValues)
+    said = Sensitive(table.a.to_numpy(object))
+    assert len(release.run(said, Tools(Secret.fresh())).value) == 1
 
 
 def test_one_column_and_no_label_are_enough():
@@ -108,7 +114,7 @@ BAD = {
     "a column too many": (lambda t: t.assign(more=1), "not in the schema: 'more'"),
     "words for numbers": (lambda t: t.assign(gain="much"), "column 'gain'"),
     "gaps nobody declared": (lambda t: t.assign(smoker=None), "column 'smoker' has missing cells"),
-    "another table": (lambda t: pd.DataFrame({"x": [1]}), "no column"),
+    "another table": (lambda t: pd.DataFrame({"x": [1]}), "has none of the columns"),
 }
 
 
@@ -160,12 +166,15 @@ def test_what_one_record_holds_replaces_nothing_in_another(tmp_path):
     frame.to_csv(tmp_path / "one.csv", index=False)
     frame.loc[7] = ["?", "n/a", "unknown", "z"]
     frame.to_csv(tmp_path / "two.csv", index=False)
-    reading = Reading("error", "replace")
-    one, two = (reading.rows(tmp_path / f"{n}.csv", REPLACED, {}).open() for n in ("one", "two"))
+    estimator = small.estimator(schema=REPLACED)
+    one, two = (
+        estimator.read(tmp_path / f"{n}.csv", invalid="replace").records.open()
+        for n in ("one", "two")
+    )
     others = np.arange(50) != 7
     np.testing.assert_array_equal(one.codes[others], two.codes[others])
     np.testing.assert_array_equal(one.positions[others], two.positions[others])
-    assert len(two) == 50
+    assert len(two.codes) == 50
 
 
 def test_a_fit_is_saved_where_it_shall_be(tmp_path):

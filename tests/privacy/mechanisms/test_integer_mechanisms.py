@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from veilflow.privacy.events import Laplace, PureDP, ZeroConcentrated
+from veilflow.privacy.events import PureDP, ZeroConcentrated
 from veilflow.privacy.guarantees import Sensitive
-from veilflow.privacy.mechanisms import bounded_sum, count_records, discrete_gaussian, histogram
+from veilflow.privacy.mechanisms import count_records, discrete_gaussian, histogram
 from veilflow.privacy.unit import Adjacency
 
 FALSE_ALARM = 1e-9  # of every statistical test here: operating-system entropy has no seed to fix
@@ -69,68 +69,6 @@ def test_a_record_moves_the_histogram_by_at_most_its_sensitivity(recorder, rows,
         assert np.abs(np.subtract(one, two)).sum() <= sensitivity
 
 
-@SHARED_FIXTURE
-@given(
-    rows=st.lists(ANYTHING, max_size=6),
-    extra=ANYTHING,
-    bounds=st.sampled_from(
-        [(0.0, 1.0), (-3.0, 2.0), (1e9, 1e9 + 1e-3), (-1e308, 1e307), (0, 1e-300)]
-    ),
-)
-def test_a_record_moves_the_bounded_sum_by_at_most_its_sensitivity(recorder, rows, extra, bounds):
-    lower, upper = bounds
-    for adjacency, neighbor in (
-        (Adjacency.ADD_REMOVE, [*rows, extra]),
-        (Adjacency.REPLACE_ONE, [*rows[1:], extra] if rows else rows),
-    ):
-        recorder.take()
-        sums = [
-            bounded_sum(
-                Sensitive(data, description="column"),
-                lower=lower,
-                upper=upper,
-                epsilon=1.0,
-                adjacency=adjacency,
-            ).value
-            for data in (rows, neighbor)
-        ]
-        ((one,), sensitivity), ((two,), _) = recorder.take()
-        assert abs(one - two) <= sensitivity
-        assert np.all(np.isfinite(sums))
-
-
-@pytest.mark.parametrize(
-    ("adjacency", "sensitivity"), [(Adjacency.ADD_REMOVE, 3.0), (Adjacency.REPLACE_ONE, 5.0)]
-)
-def test_bounded_sum_has_laplace_noise_of_the_stated_scale(adjacency, sensitivity):
-    values = Sensitive(np.array([1.0, 100.0, -100.0, np.nan, np.inf]))
-    released = [
-        bounded_sum(values, lower=-3, upper=2, epsilon=0.5, default=0.0, adjacency=adjacency)
-        for _ in range(3000)
-    ]
-    exact = 1.0 + 2.0 - 3.0 + 0.0 + 2.0
-    noise = np.array([r.value for r in released]) - exact
-    assert stats.kstest(noise, "laplace", args=(0, sensitivity / 0.5)).pvalue > FALSE_ALARM
-    assert isinstance(released[0].event, Laplace)
-    # never less than was paid for, and within 1e-8 of it
-    assert 2 * (1 - 1e-8) < released[0].event.noise_multiplier < 2
-
-
-def test_discrete_laplace_is_dominated_by_the_continuous_event_two_units_wider():
-    # the claim in bounded_sum's docstring, by brute force for small integer sensitivities
-    for units, scale in ((1, 2.0), (3, 1.0), (8, 5.0)):
-        k = np.arange(-400, 401)
-        here = np.exp(-np.abs(k) / scale)
-        there = np.exp(-np.abs(k - units) / scale)
-        total = here.sum()
-        for epsilon in np.linspace(0, units / scale, 41):
-            discrete = np.maximum(here - np.exp(epsilon) * there, 0).sum() / total
-            wider = (units + 2) / scale
-            continuous = 1 - math.exp((epsilon - wider) / 2)
-            narrow = 1 - math.exp((epsilon - units / scale) / 2)
-            assert narrow - 1e-12 <= discrete <= continuous + 1e-12
-
-
 def test_discrete_gaussian_noise_has_its_scale_and_pays_concentrated_privacy():
     query = Sensitive(np.zeros((100, 100), dtype=np.int32))
     for adjacency, stddev in ((Adjacency.ADD_REMOVE, 6.0), (Adjacency.REPLACE_ONE, 12.0)):
@@ -160,14 +98,6 @@ def test_wrong_kinds_of_query_are_refused_whatever_the_records_are():
         discrete_gaussian(Sensitive(np.zeros(2)), sensitivity=1.0, noise_multiplier=1.0)
     with pytest.raises(TypeError, match="Sensitive"):
         discrete_gaussian(np.zeros(2, int), sensitivity=1.0, noise_multiplier=1.0)  # pyright: ignore
-    with pytest.raises(TypeError, match="Sensitive"):
-        bounded_sum([1.0], lower=0, upper=1, epsilon=1.0)  # pyright: ignore
-    with pytest.raises(ValueError, match="one column"):
-        bounded_sum(Sensitive(np.zeros((2, 2))), lower=0, upper=1, epsilon=1.0)
-    with pytest.raises(ValueError, match="lower"):
-        bounded_sum(Sensitive(np.zeros(2)), lower=1, upper=1, epsilon=1.0)
-    with pytest.raises(ValueError, match="default"):
-        bounded_sum(Sensitive(np.zeros(2)), lower=0, upper=1, epsilon=1.0, default=2.0)
     with pytest.raises(ValueError, match="epsilon"):
         count_records(Sensitive([]), epsilon=0.0)
     with pytest.raises(ValueError, match="categories"):

@@ -125,6 +125,20 @@ def test_quantiles_of_few_or_hostile_records_stay_within_the_bounds():
         assert np.all(np.diff(released.value) >= 0)
 
 
+@pytest.mark.parametrize(
+    ("values", "settings", "message"),
+    [
+        (np.zeros((2, 2)), {}, "one column"),
+        (np.zeros(2), {"lower": 1}, "lower"),
+        (np.zeros(2), {"default": 2.0}, "default"),
+    ],
+)
+def test_columns_and_bounds_that_cannot_be_are_refused(values, settings, message):
+    settings = {"probability": 0.5, "lower": 0, "upper": 1, "epsilon": 1.0, **settings}
+    with pytest.raises(ValueError, match=message):
+        quantile(Sensitive(values), **settings)
+
+
 @pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan")])
 def test_probabilities_outside_zero_to_one_are_refused(probability):
     with pytest.raises(ValueError, match="probability"):

@@ -11,18 +11,17 @@ from hypothesis import strategies as st
 from veilflow._core.errors import PrivacyError
 from veilflow.privacy.events import PureDP
 from veilflow.privacy.guarantees import Sensitive
-from veilflow.privacy.mechanisms import SparseVector, _opendp, above_threshold, sparse_vector
+from veilflow.privacy.mechanisms import SparseVector, _opendp, sparse_vector
 from veilflow.privacy.unit import Adjacency
 
 
 def test_clear_cases_are_answered_rightly_and_paid_once():
-    queries = [Sensitive(x) for x in (0.0, 10.0, 1000.0, -5.0, 2000.0, 3000.0)]
-    released = above_threshold(
-        queries, threshold=500.0, sensitivity=1.0, epsilon=1.0, max_positives=2
-    )
+    sparse = SparseVector(threshold=500.0, sensitivity=1.0, epsilon=1.0, max_positives=2)
+    answers = [sparse.above(Sensitive(x)) for x in (0.0, 10.0, 1000.0, -5.0, 2000.0)]
     # wrong only if noise of scale < 11 exceeds 250 somewhere: below 1e-9
-    assert released.value == (False, False, True, False, True)
-    assert released.event == PureDP(1.0)
+    assert answers == [False, False, True, False, True]
+    assert sparse.left == 0
+    assert sparse.event == PureDP(1.0)
 
 
 def test_it_refuses_after_its_positives_are_spent():

@@ -1,5 +1,9 @@
 """A clip norm that follows the gradients, and pays for knowing them."""
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp

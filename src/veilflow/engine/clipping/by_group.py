@@ -5,6 +5,10 @@ bound. Each may have its own; what one record moves is then the root of the sum 
 both are released together. To clip each to C and call the whole C is a published mistake.
 """
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,7 +65,8 @@ class PerGroup(AbstractClipping):
                 raise ValueError("every layer and parameter must belong to exactly one group.")
             return found[0]
 
-        layers, loose = [], []
+        layers: list[int] = []
+        loose: list[int] = []
         trainable, _ = trainable_part(model)
         for node in jax.tree.leaves(trainable, is_leaf=is_layer):
             (layers if is_layer(node) else loose).append(group_of(node))

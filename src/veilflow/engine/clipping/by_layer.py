@@ -1,5 +1,9 @@
 """Bounds by layer and by unit, whose squares add up to the whole."""
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
@@ -30,7 +34,7 @@ class PerUnit(AbstractBounded):
     """
 
     def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
-        factors = []
+        factors: list[Array] = []
         for (l1, l2), bound in zip(
             observed.unit_norms(), bounds_by_size(observed, self.clip_norm), strict=True
         ):

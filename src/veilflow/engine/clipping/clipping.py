@@ -6,6 +6,10 @@ those that carry state from step to step. Shares shrink toward a bound just insi
 so that float32 rounding of norms cannot carry them over it.
 """
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
 from abc import abstractmethod
 from typing import Any, ClassVar
 
@@ -82,7 +86,8 @@ def shrink(norm: Float[Array, "..."], bound: Any) -> Float[Array, "..."]:
 
 def bounds_by_size(observed: Observed, clip_norm: float) -> tuple[float, ...]:
     """C_l for each layer (each slice of a stacked one) and loose parameter."""
-    sizes, copies = [], []
+    sizes: list[float] = []
+    copies: list[int] = []
     for layer in observed.layers:
         leaves = jax.tree.leaves(eqx.filter(layer, eqx.is_inexact_array))
         number = 1

@@ -1,5 +1,9 @@
 """One bound for the whole gradient of a record."""
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree

@@ -1,5 +1,9 @@
 """Stochastic sparsification of a record's gradient before clipping."""
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
 import itertools
 from functools import partial
 from typing import ClassVar
@@ -32,7 +36,7 @@ class Sparsified(AbstractBounded):
         bounds = bounds_by_size(observed, self.clip_norm)
         keys = jax.random.split(key, len(bounds))
         stacks = [layer.stack for layer in observed.layers] + [()] * len(observed.loose)
-        parts = []
+        parts: list[PyTree] = []
         for grad, bound, key, stack in zip(
             observed.per_record(), bounds, keys, stacks, strict=True
         ):

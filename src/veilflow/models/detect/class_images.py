@@ -13,7 +13,9 @@ from veilflow.images.spec import ImageSpec
 _LABELS = {"labels", "y"}
 
 
-def images_of_class(source: Any, spec: ImageSpec, label: Any, *, labels: Any = None) -> Images:
+def images_of_class(
+    source: Any, spec: ImageSpec, label: Any, *, labels: Any = None, invalid: str = "error"
+) -> Images:
     """Those images that are of the class; all of them, where nothing tells which they are.
 
     Row by row, by each image's own label: an image more or less changes no other.
@@ -23,11 +25,12 @@ def images_of_class(source: Any, spec: ImageSpec, label: Any, *, labels: Any = N
         spec: Of the model.
         label: The class; None where there are none.
         labels: As for `read_images`.
+        invalid: As for `read_images`.
     """
     if not isinstance(source, Images):
         if not spec.classes or (labels is None and not tells_classes(source)):
-            return read_images(source, replace(spec, classes=()))
-        source = read_images(source, spec, labels=labels)
+            return read_images(source, replace(spec, classes=()), invalid=invalid)
+        source = read_images(source, spec, labels=labels, invalid=invalid)
     if source.labels is None or label is None:
         return source
     return source.take(source.labels == int(class_places([label], spec)[0]))

@@ -11,14 +11,14 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_ndtr
 
-from veilflow.models.detect.answers import GRID, Plan
 from veilflow.privacy.guarantees import Sensitive
+from veilflow.releases.answers import GRID, Answers
 
 _ORDERS = np.concatenate([np.arange(1.1, 10.9, 0.1), np.arange(11, 64), [128.0, 256.0, 512.0]])
 
 
 def data_dependent_epsilon(
-    votes: Sensitive[Sequence[int]], plan: Plan, *, delta: float
+    votes: Sensitive[Sequence[int]], answers: Answers, *, delta: float
 ) -> Sensitive[float]:
     """Epsilon at `delta` of answers to queries with these votes, on these records.
 
@@ -29,43 +29,45 @@ def data_dependent_epsilon(
 
     Args:
         votes: Of each answered query, how many parts called the row normal.
-        plan: Of "noisy_max".
+        answers: By "noisy_max".
         delta: Above 0.
 
     References:
         Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson, "Scalable private learning with
         PATE", 2018, on data-dependent Renyi bounds.
     """
-    if plan.method != "noisy_max":
-        raise ValueError(f"only noisy_max is accounted by data, this is {plan.method!r}.")
+    if answers.method != "noisy_max":
+        raise ValueError(f"only noisy_max is accounted by data, this is {answers.method!r}.")
 
     def epsilon(asked: Sequence[int]) -> float:
         found, counts = np.unique(np.asarray(asked, int), return_counts=True)
-        total = sum(n * _divergence(int(c), plan) for c, n in zip(found, counts, strict=True))
+        total = sum(n * _divergence(int(c), answers) for c, n in zip(found, counts, strict=True))
         return _epsilon(np.zeros_like(_ORDERS) + total, delta)
 
     return votes.map(epsilon, description="epsilon of these records")
 
 
-def _divergence(votes: int, plan: Plan) -> Float[np.ndarray, " orders"]:
+def _divergence(votes: int, answers: Answers) -> Float[np.ndarray, " orders"]:
     """At each order, the largest of an answer here and at a neighbor, in either direction."""
-    assert plan.noise_multiplier is not None
-    worst = _ORDERS * (1 / (2 * plan.noise_multiplier**2))  # that of the mechanism on any records
-    here = _log_chances(votes, plan)
-    near = [_log_chances(c, plan) for c in (votes - 1, votes + 1) if 0 <= c <= plan.parts]
+    assert answers.noise_multiplier is not None
+    worst = _ORDERS * (
+        1 / (2 * answers.noise_multiplier**2)
+    )  # that of the mechanism on any records
+    here = _log_chances(votes, answers)
+    near = [_log_chances(c, answers) for c in (votes - 1, votes + 1) if 0 <= c <= answers.parts]
     local = [_renyi(p, q) for other in near for p, q in ((here, other), (other, here))]
     return np.minimum(worst, np.max(local, axis=0))
 
 
-def _log_chances(votes: int, plan: Plan) -> tuple[tuple[float, float], tuple[float, float]]:
+def _log_chances(votes: int, answers: Answers) -> tuple[tuple[float, float], tuple[float, float]]:
     """Logs of the least and the largest chance of each answer.
 
     The noise is a discrete Gaussian on a grid; sums of it lie between integrals one step apart, over
     a total that is between that of a normal and one term more.
     """
-    assert plan.noise_multiplier is not None
-    stddev = 2 * plan.noise_multiplier * GRID
-    margin = (2 * votes - plan.parts) * GRID
+    assert answers.noise_multiplier is not None
+    stddev = 2 * answers.noise_multiplier * GRID
+    margin = (2 * votes - answers.parts) * GRID
     slack = float(np.log1p(1 / stddev))
     normal = log_ndtr((margin - 1) / stddev) - slack, log_ndtr((margin + 1) / stddev) + slack
     odd = log_ndtr((-margin - 1) / stddev) - slack, log_ndtr((-margin + 1) / stddev) + slack

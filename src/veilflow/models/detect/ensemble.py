@@ -1,42 +1,42 @@
 """DP-AD: an ensemble of models without privacy, whose votes answer queries with privacy."""
 
-import math
 import os
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from veilflow._core import check
-from veilflow._core.keys import Secret
-from veilflow.engine.progress import counting_bar
+from veilflow._core import fields
+from veilflow.engine.training import Training
 from veilflow.models import domain as domains
-from veilflow.models.architecture import Architecture, nsf
-from veilflow.models.assumptions import declared
-from veilflow.models.detect.answers import METHODS, Plan
+from veilflow.models.architecture import Architecture
+from veilflow.models.detect.counter import InFile, InMemory, check_free
+from veilflow.models.detect.ensemble_plan import (
+    DENSITIES,
+    EnsemblePlan,
+    paid_for,
+    part_models,
+    plan_ensemble,
+    uniform_log_density,
+)
 from veilflow.models.detect.fitted_ensemble import FittedEnsemble
-from veilflow.models.detect.journal import Counter, InMemory, Journal
-from veilflow.models.detect.part_densities import PartDensities, train_flows
-from veilflow.models.detect.part_mixtures import train_mixtures
-from veilflow.models.detect.partition import split
-from veilflow.models.domain import Ball, Domain
-from veilflow.models.settings import make_whole, opened
+from veilflow.models.estimator import Fit
+from veilflow.models.row_estimator import RowEstimator
+from veilflow.models.settings import is_budget, is_training, seed
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.guarantees import Guarantee
-from veilflow.privacy.ledger import Ledger
+from veilflow.releases.answers import METHODS, Answers
+from veilflow.releases.part_densities import PartModels
+from veilflow.releases.release import Query, Release
 
-DENSITIES = ("flow", "mixture")
 UNIFORM = "uniform"
 _MOST_PARTS = 10_000
-_ITERATIONS = 50
-"""Of EM."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnsembleDetector:
+class EnsembleDetector(RowEstimator[FittedEnsemble]):
     """Anomalies by vote: records are split into parts, and each part's model has one vote.
 
     The models are trained without privacy and never leave: what is private is every *answer*. So a
-    query costs budget, unlike those of a `LikelihoodDetector`, and there are only so many.
+    query costs budget, unlike those of a `LikelihoodDetector`, and there are only so many. `fit`
+    releases nothing: what it returns, and its checkpoint, are as private as the records.
 
     - "exponential" is Algorithm 2 of DP-NF: "normal" with probability sigmoid(epsilon (2c - k) / 2)
       where c of k parts find the row normal. For few queries.
@@ -68,9 +68,8 @@ class EnsembleDetector:
             records, nor from votes on labeled rows.
         flow: For "flow": `vf.maf(...)`, `vf.nsf(...)` or `vf.realnvp(...)`.
         num_components: For "mixture": normals of each part.
-        steps: For "flow": steps of Adam.
-        batch_size: For "flow": rows of each part in a step.
-        learning_rate: For "flow": of Adam, with cosine decay.
+        training: For "flow": `vf.Training(...)` with steps of Adam, rows of each part in a step
+            (`batch_size`) and the learning rate. Parts are trained without noise.
         journal: A file to be made by `fit`, in which spent queries are written down before they are
             answered. Without one the ensemble lives in this process only and cannot be saved.
         seed: For parts and models that repeat. Answers stay random.
@@ -96,37 +95,37 @@ class EnsembleDetector:
     threshold: float | str = UNIFORM
     flow: Architecture | None = None
     num_components: int = 8
-    steps: int = 1000
-    batch_size: int = 128
-    learning_rate: float = 3e-3
+    training: Training = field(default_factory=Training)
     journal: str | os.PathLike[str] | None = None
     seed: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.budget, Budget):
-            raise TypeError(
-                f"budget must be a Budget, got {type(self.budget).__name__}. "
-                "Write budget=vf.Budget(epsilon=1.0, delta=1e-6)."
-            )
+        is_budget("budget", self.budget)
         if not self.budget.private:
             raise ValueError("budget must be finite: an ensemble is there to answer with privacy.")
-        check.one_of(DENSITIES, density=self.density)
-        check.one_of(METHODS, method=self.method)
-        make_whole(self, "parts", "num_components", "steps", "batch_size")
+        _ = self.domain
+        fields.convert(
+            self,
+            bounds=fields.optional(domains.plain_bounds),
+            row_norm=fields.optional(fields.positive),
+            parts=fields.count(),
+            density=fields.word(*DENSITIES),
+            method=fields.word(*METHODS),
+            max_queries=fields.optional(fields.count()),
+            max_anomalies=fields.optional(fields.count()),
+            quorum=fields.fraction,
+            renew=fields.flag,
+            threshold=fields.either(fields.word(UNIFORM), fields.finite),
+            flow=fields.optional(fields.instance(Architecture, "vf.maf(...), vf.nsf(...)")),
+            num_components=fields.count(),
+            training=is_training,
+            journal=fields.optional(fields.path),
+            seed=seed,
+        )
         if not 2 <= self.parts <= _MOST_PARTS:
             raise ValueError(f"parts must be from 2 to {_MOST_PARTS}, got {self.parts}.")
-        check.positive(learning_rate=self.learning_rate)
-        self._domain()
-        if self.flow is not None and not isinstance(self.flow, Architecture):
-            raise TypeError(
-                f"flow must be vf.maf(...), vf.nsf(...) or vf.realnvp(...), got {self.flow!r}."
-            )
-        if isinstance(self.threshold, str):
-            check.one_of((UNIFORM,), threshold=self.threshold)
-        else:
-            check.finite(threshold=self.threshold)
-        self._limit()
-        check.fraction(quorum=self.quorum)
+        self._part_models()
+        paid_for(self.method, max_queries=self.max_queries, max_anomalies=self.max_anomalies)
         if self.quorum != 0.5 and self.method != "sparse_vector":
             raise ValueError(f"quorum is for sparse_vector; {self.method} asks for the majority.")
         if not self.renew and self.method != "sparse_vector":
@@ -135,145 +134,62 @@ class EnsembleDetector:
             raise ValueError(
                 "noisy_max needs a positive delta: Gaussian noise has no guarantee at delta=0."
             )
-        Secret.from_seed(self.seed)
 
-    @property
-    def plan(self) -> Plan:
-        """What each answer costs: public, and known before the rows are.
-
-        Raises:
-            BudgetError: No noise is enough for the budget.
-        """
-        most = self._limit()
-        return Plan.within(
-            self.budget,
-            method=self.method,
-            parts=self.parts,
-            limit=most if self.renew else 1,
-            quorum=self.quorum,
-            anomalies=1 if self.renew else most,
-        )
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """Of all answers that will be given: public, and known before the rows are."""
-        return guarantee_of(self.plan, self._assumptions(), delta=self.budget.delta)
-
-    def fit(self, rows: Any, *, progress: bool = True) -> FittedEnsemble:
-        """Train a model on each part. Nothing is released by it; what is returned is private.
+    def plan(self, dim: int | None = None) -> EnsemblePlan:
+        """What all answers will cost, and each of them: public, and known before the rows are.
 
         Args:
-            rows: A two-dimensional array, a frame, or the path of a CSV, Parquet, Arrow or NumPy
-                file. Every cell a finite number. Rows outside the bounds are moved to them.
-            progress: Show a progress bar on standard error.
-
-        Returns:
-            The ensemble, which answers queries. Keep it where the records are.
+            dim: Number of columns, where bounds do not say it.
 
         Raises:
             BudgetError: No noise is enough for the budget.
-            ValueError: Rows are not a table of finite numbers or do not fit the bounds.
-            FileExistsError: The journal is there already, with what another ensemble spent.
         """
-        plan, domain = self.plan, self._domain()
-        table, sensitive = opened(rows, domain)
-        dim = table.values.shape[1]
-        counter: Counter = InMemory() if self.journal is None else Journal.create(self.journal)
-        try:
-            secret = Secret.from_seed(self.seed)
-            moved = sensitive.map(domain.clamp).open()
-            parts = split(moved, parts=self.parts, secret=secret)
-            densities = self._trained([domain.encode(part) for part in parts], secret, progress)
-        except BaseException:
-            if isinstance(counter, Journal):  # nothing was answered, so nothing is forgotten
-                Path(counter.path).unlink(missing_ok=True)
-            raise
-        ledger = Ledger()
-        for sentence in self._assumptions():
-            ledger = ledger.assuming(sentence)
-        return FittedEnsemble(
-            densities=densities,
+        dim, domain, threshold = self.num_columns(dim), self.domain, self.threshold
+        most = {"max_queries": self.max_queries, "max_anomalies": self.max_anomalies}
+        settings, flow = self._part_models()
+        return plan_ensemble(
+            method=self.method,
+            parts=self.parts,
+            limit=paid_for(self.method, **most),
+            quorum=self.quorum,
+            renew=self.renew,
+            settings=settings,
+            flow=flow,
+            budget=self.budget,
+            dim=dim,
             domain=domain,
-            columns=table.columns,
-            threshold=uniform_log_density(domain, dim)
-            if isinstance(self.threshold, str)
-            else float(self.threshold),
+            threshold=uniform_log_density(domain, dim) if isinstance(threshold, str) else threshold,
+            declared=(*self.declared, "the threshold of the parts"),
+            seeded=self.seed is not None,
+        )
+
+    def query(self, release: Release, fit: Fit) -> Query:
+        domain, plan = self.domain, fit.plan
+        assert isinstance(plan, EnsemblePlan)
+        known: dict[str, Any] = {"encode": domain.encode, "flow": plan.flow}
+        if self.journal is not None:
+            known["ready"] = lambda path=self.journal: check_free(path)
+        return Query(fit.source.records.map(domain.clamp), known)
+
+    def assemble(self, fit: Fit) -> FittedEnsemble:
+        plan, made = fit.plan, fit.released[Answers.purpose]
+        assert isinstance(plan, EnsemblePlan)
+        ensemble = FittedEnsemble(
+            densities=plan.trained(made["parts"]),
+            columns=fit.source.columns,
             plan=plan,
-            assumptions=ledger.assumptions,
-            guarantee=self.guarantee,
-            counter=counter,
-            settings={
-                "density": self.density,
-                "architecture": self._architecture().to_json() if self.density == "flow" else None,
-                "num_components": self.num_components if self.density == "mixture" else None,
-                "dim": dim,
-                "delta": self.budget.delta,
-            },
+            guarantee=plan.guarantee,
+            facts={},
+            counter=InMemory(),
         )
+        if self.journal is None:
+            return ensemble
+        return replace(ensemble, counter=InFile.create(self.journal, id=made["name"]))
 
-    def _trained(self, parts: list[Any], secret: Secret, progress: bool) -> PartDensities:
-        total = self.steps if self.density == "flow" else _ITERATIONS
-        with counting_bar("training", total, show=progress) as monitor:
-            if self.density == "mixture":
-                return train_mixtures(
-                    parts,
-                    num_components=self.num_components,
-                    iterations=total,
-                    secret=secret,
-                    monitor=monitor,
-                )
-            return train_flows(
-                parts,
-                architecture=self._architecture(),
-                steps=total,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
-                secret=secret,
-                monitor=monitor,
-            )
-
-    def _architecture(self) -> Architecture:
-        return nsf(blocks=3, hidden=(64,)) if self.flow is None else self.flow
-
-    def _assumptions(self) -> tuple[str, ...]:
-        return (
-            declared(self._domain(), num_records=None),
-            "the threshold of the parts was declared, not read from the records",
-            "a part's model is the same whatever the records of other parts are",
+    def _part_models(self) -> tuple[PartModels, Architecture | None]:
+        return part_models(
+            self.density,
+            training=self.training,
+            flow=self.flow,
+            num_components=self.num_components,
         )
-
-    def _limit(self) -> int:
-        """Queries, or anomalies, that are paid for."""
-        name, other = "max_queries", "max_anomalies"
-        if self.method == "sparse_vector":
-            name, other = other, name
-        if getattr(self, other) is not None:
-            why = (
-                "it answers any number of queries"
-                if self.method == "sparse_vector"
-                else "every answer costs the same"
-            )
-            raise ValueError(f"{other} must be left out with method={self.method!r}: {why}.")
-        if getattr(self, name) is None:
-            raise ValueError(f"method={self.method!r} needs {name}: the budget is shared by these.")
-        check.count(**{name: getattr(self, name)})
-        return int(getattr(self, name))
-
-    def _domain(self) -> Domain:
-        return domains.declared(bounds=self.bounds, row_norm=self.row_norm)
-
-
-def guarantee_of(plan: Plan, assumptions: tuple[str, ...], *, delta: float) -> Guarantee:
-    """What holds for all answers of a plan, however many of them are asked for."""
-    ledger = plan.ledger(plan.limit)
-    for sentence in assumptions:
-        ledger = ledger.assuming(sentence)
-    return ledger.guarantee(delta=delta)
-
-
-def uniform_log_density(domain: Domain, dim: int) -> float:
-    """The log-density of rows spread evenly over a domain: a public number."""
-    if isinstance(domain, Ball):
-        log_unit_ball = dim / 2 * math.log(math.pi) - math.lgamma(dim / 2 + 1)
-        return -(log_unit_ball + dim * math.log(domain.row_norm))
-    return -(domain.log_scale(dim) + dim * math.log(2 * domain.border))

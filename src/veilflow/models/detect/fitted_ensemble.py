@@ -4,33 +4,32 @@ import os
 import stat
 import threading
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from veilflow._core import check
+from veilflow._core import codec
 from veilflow._core.errors import BudgetError
-from veilflow.flows import GaussianMixture
 from veilflow.models import artifact as artifacts
-from veilflow.models.architecture import Architecture
-from veilflow.models.detect.answers import Plan, Votes
+from veilflow.models.detect.counter import Counter, InFile, Unplaced
 from veilflow.models.detect.data_dependent import data_dependent_epsilon
-from veilflow.models.detect.journal import Counter, Journal, Unplaced
-from veilflow.models.detect.part_densities import PartDensities
+from veilflow.models.detect.ensemble_plan import EnsemblePlan
 from veilflow.models.detect.scoring import is_outside
 from veilflow.models.domain import Domain
-from veilflow.models.fitted import read_schema
+from veilflow.models.fitted import ARRAYS, STATE, Fitted
+from veilflow.privacy.assumptions import Conditional
 from veilflow.privacy.events import NonPrivate
 from veilflow.privacy.guarantees import Guarantee, Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import SparseVector
+from veilflow.releases import votes as answering
+from veilflow.releases.answers import Answers
+from veilflow.releases.part_densities import PartDensities
+from veilflow.releases.plan import FitPlan
+from veilflow.releases.votes import Votes
 from veilflow.tabular.io import read_rows
 
 INTERNAL = (
@@ -46,36 +45,45 @@ class _Stream:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.search: SparseVector | None = None
-        self.asked: list[int] = []
+        self.asked: list[Sensitive[Votes]] = []
 
     def __reduce__(self):
         raise TypeError("the state of a stream of queries is secret and is not copied.")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class FittedEnsemble:
+class FittedEnsemble(Fitted):
     """Models of parts, for the curator's machine only; its answers may be released.
 
     Attributes:
-        domain: The declared bounds.
-        columns: Names of the columns, where the rows had any.
-        threshold: The public log-density above which a part calls a row normal.
-        plan: What each answer costs.
+        plan: What all answers cost, with bounds and threshold.
         guarantee: Of all answers the plan allows, however many are asked for: so it holds, too, for
             someone who stops when the answers please.
-        settings: Public settings of the fit.
+        columns: Names of the columns, where the rows had any.
     """
 
-    densities: PartDensities = field(repr=False)
-    domain: Domain
+    kind: ClassVar[str] = "EnsembleDetector"
+
+    plan: EnsemblePlan
+    densities: PartDensities = field(repr=False, metadata=ARRAYS)
     columns: tuple[str, ...] | None
-    threshold: float
-    plan: Plan
-    assumptions: tuple[str, ...]
-    guarantee: Guarantee
-    counter: Counter = field(repr=False)
-    settings: dict[str, Any]
-    _stream: _Stream = field(default_factory=_Stream, repr=False)
+    counter: Counter = field(repr=False, metadata=STATE)
+    _stream: _Stream = field(default_factory=_Stream, repr=False, metadata=STATE)
+
+    @property
+    def answers(self) -> Answers:
+        """How it answers, and what an answer costs: public."""
+        return self.plan.answers
+
+    @property
+    def domain(self) -> Domain:
+        """The declared bounds."""
+        return self.plan.domain
+
+    @property
+    def threshold(self) -> float:
+        """The public log-density above which a part calls a row normal."""
+        return self.plan.threshold
 
     def query(self, rows: Any) -> Bool[np.ndarray, " answered"]:
         """Which rows are anomalies. Each row is paid for; the same row twice is paid for twice.
@@ -98,15 +106,16 @@ class FittedEnsemble:
         values = self._read(rows)
         outside = is_outside(self.domain, values)
         votes = self._votes(values)
-        if self.plan.method == "sparse_vector":
+        if self.answers.method == "sparse_vector":
             return self._searched(votes, outside)
         answers = np.ones(len(values), bool)
         paid = np.flatnonzero(~outside)
         if len(paid):
             with self._stream.lock:
-                self.counter.spend(len(paid), limit=self.plan.limit)  # before anything is answered
-                answers[paid] = self.plan.odd(votes.map(lambda c: c[paid]))
-                self._stream.asked += votes.open()[paid].tolist()
+                self.counter.spend(len(paid), limit=self.answers.limit)  # before it is answered
+                asked = votes.map(lambda c: c[paid])
+                answers[paid] = answering.odd(self.answers, asked)
+                self._stream.asked.append(asked)
         return answers
 
     def _searched(
@@ -122,11 +131,11 @@ class FittedEnsemble:
                     continue
                 if stream.search is None:
                     try:
-                        self.counter.spend(1, limit=self.plan.limit)
+                        self.counter.spend(1, limit=self.answers.limit)
                     except BudgetError as error:
                         return self._ended(answers, error)
-                    stream.search = self.plan.search()
-                against = votes.map(lambda c, i=i: float(self.plan.parts - c[i]))
+                    stream.search = answering.search(self.answers)
+                against = votes.map(lambda c, i=i: float(self.answers.parts - c[i]))
                 answers.append(stream.search.above(against))
                 if stream.search.left == 0:
                     stream.search = None
@@ -134,10 +143,11 @@ class FittedEnsemble:
 
     def _ended(self, answers: list[bool], error: BudgetError) -> Bool[np.ndarray, " answered"]:
         if not answers:
+            most = self.answers.limit * self.answers.anomalies
             raise BudgetError(
-                f"the stream is over: {self.plan.limit * self.plan.anomalies} anomalies were paid for, "
-                "and all are found or were being looked for by a process that ended. Fit a new "
-                "ensemble to go on: on the same records that is a second spend."
+                f"the stream is over: {most} anomalies were paid for, and all are found or were "
+                "being looked for by a process that ended. Fit a new ensemble to go on: on the same "
+                "records that is a second spend."
             ) from error
         warnings.warn(
             f"the stream ended after {len(answers)} answers of this call: the last anomaly that was "
@@ -156,7 +166,7 @@ class FittedEnsemble:
 
     def response_probability(self, votes: Any) -> Float[np.ndarray, "..."]:
         """The probability of the answer "normal" by the number of votes for it: public."""
-        return self.plan.response_probability(votes)
+        return self.answers.response_probability(votes)
 
     def data_dependent_epsilon(self) -> Sensitive[float]:
         """Epsilon of what this object answered, on these very records (PATE's way): private.
@@ -165,9 +175,7 @@ class FittedEnsemble:
         part of any guarantee. It is for queries that were not chosen from answers.
         """
         return data_dependent_epsilon(
-            Sensitive(list(self._stream.asked), description="votes"),
-            self.plan,
-            delta=self.settings["delta"],
+            answering.joined(self._stream.asked), self.answers, delta=self.plan.budget.delta
         )
 
     @property
@@ -178,7 +186,7 @@ class FittedEnsemble:
     @property
     def queries_left(self) -> int | None:
         """Queries that can still be asked; None with sparse vector, which counts anomalies."""
-        return None if self.plan.method == "sparse_vector" else self._left()
+        return None if self.answers.method == "sparse_vector" else self._left()
 
     @property
     def anomalies_left(self) -> int | None:
@@ -186,19 +194,18 @@ class FittedEnsemble:
 
         Public, as it follows from answers. A search that a crash ended counts as spent.
         """
-        if self.plan.method != "sparse_vector":
+        if self.answers.method != "sparse_vector":
             return None
         search = self._stream.search
-        return self._left() * self.plan.anomalies + (0 if search is None else search.left)
+        return self._left() * self.answers.anomalies + (0 if search is None else search.left)
 
     def _left(self) -> int:
-        return max(0, self.plan.limit - self.counter.spent())
+        return max(0, self.answers.limit - self.counter.spent())
 
     @property
     def ledger(self) -> Ledger:
         """What was spent so far; at most what the guarantee allows for."""
-        ledger = self.plan.ledger(min(self.counter.spent(), self.plan.limit))
-        return replace(ledger, assumptions=self.assumptions)
+        return replace(self.plan.ledger, entries=self.answers.entries(self.counter.spent()))
 
     def with_journal(self, path: str | os.PathLike[str]) -> "FittedEnsemble":
         """The same ensemble with its journal in another place, to which the file was moved.
@@ -207,7 +214,7 @@ class FittedEnsemble:
             ValueError: The ensemble has no journal.
             PrivacyError: The file is missing, or the journal of another ensemble.
         """
-        moved = Journal(path, id=self._kept().id)
+        moved = InFile(path, id=self._kept().id)
         moved.spent()
         return replace(self, counter=moved, _stream=_Stream())
 
@@ -220,15 +227,13 @@ class FittedEnsemble:
             path: Of the file that the ensemble was read from.
         """
         counter = self._kept()
-        if isinstance(counter, Journal):  # an older file, which knew a path
-            if os.path.exists(counter.path):
-                return self
-            counter = Unplaced(counter.path.name, id=counter.id)
+        if isinstance(counter, InFile):
+            return self
         return replace(self, counter=counter.beside(path), _stream=_Stream())
 
-    def _kept(self) -> Journal | Unplaced:
+    def _kept(self) -> InFile | Unplaced:
         """The journal; raises for an ensemble that lives in this process only."""
-        if not isinstance(self.counter, Journal | Unplaced):
+        if not isinstance(self.counter, InFile | Unplaced):
             raise ValueError(_NO_JOURNAL)
         return self.counter
 
@@ -249,7 +254,7 @@ class FittedEnsemble:
                 f"{Path(path).stem}.private."
             )
         target, journal = Path(path), self._kept()
-        if isinstance(journal, Journal) and not _same_folder(target, journal.path):
+        if isinstance(journal, InFile) and not _same_folder(target, journal.path):
             raise ValueError(
                 f"the journal {journal.path.name} lies in another folder, and the file of an ensemble "
                 f"knows it by name only. Save it there, or move the journal here and take "
@@ -266,58 +271,50 @@ class FittedEnsemble:
         """The ensemble as plain data, labeled as not private."""
         journal = self._kept()
         name = journal.name if isinstance(journal, Unplaced) else journal.path.name
-        ledger = Ledger(assumptions=(INTERNAL,))
+        ledger = Ledger().assuming(Conditional(INTERNAL))
         ledger = ledger.spend(NonPrivate(), purpose="models of parts, without privacy")
-        columns = None if self.columns is None else list(self.columns)
-        leaves = jax.tree.leaves(eqx.filter(self.densities, eqx.is_array))
-        return artifacts.Artifact(
-            model="EnsembleDetector",
+        whole = super().to_artifact()
+        return replace(
+            whole,
             manifest={
-                **self.settings,
+                **whole.manifest,
                 "internal": INTERNAL,
-                "plan": self.plan.to_json(),
-                "threshold": self.threshold,
                 "answers": self.guarantee.to_json(),
-                "assumptions": list(self.assumptions),
                 # the folder is not written: paths tell about people and machines
                 "journal": {"file": name, "id": journal.id},
             },
             ledger=ledger,
-            guarantee=ledger.guarantee(delta=self.settings["delta"]),
-            schema={"columns": columns, "domain": self.domain.to_json()},
-            arrays={f"part{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)},
+            guarantee=ledger.guarantee(delta=self.plan.budget.delta),
         )
 
     @classmethod
-    def from_artifact(cls, artifact: artifacts.Artifact) -> "FittedEnsemble":
-        """The ensemble that `to_artifact` described."""
-        settings = dict(artifact.manifest)
-        if settings.pop("internal") != INTERNAL:
+    def from_artifact(cls, artifact: artifacts.Artifact, **state: Any) -> Self:
+        """The ensemble that `to_artifact` described; it answers when it knows where its journal is."""
+        manifest = dict(artifact.manifest)
+        if manifest.pop("internal") != INTERNAL:
             raise ValueError("the file does not say that it is internal.")
-        plan = Plan.from_json(settings.pop("plan"))
-        threshold, journal = settings.pop("threshold"), settings.pop("journal")
-        guarantee = Guarantee.from_json(settings.pop("answers"))
-        assumptions = tuple(str(sentence) for sentence in settings.pop("assumptions"))
-        domain, columns = read_schema(artifact.schema, settings["dim"])
-        skeleton = eqx.filter_eval_shape(lambda: _shape(settings, plan.parts))
-        return cls(
-            densities=_filled(skeleton, artifact.arrays),
-            domain=domain,
-            columns=columns,
-            threshold=float(threshold),
-            plan=plan,
-            assumptions=assumptions,
-            guarantee=guarantee,
-            counter=_counter(journal),
-            settings=settings,
-        )
+        guarantee, journal = Guarantee.from_json(manifest.pop("answers")), manifest.pop("journal")
+        ledger = codec.restored(FitPlan, manifest["plan"]).ledger
+        whole = replace(artifact, manifest=manifest, ledger=ledger, guarantee=guarantee)
+        artifacts.check(whole)
+        counter = Unplaced(journal["file"], id=str(journal["id"]))
+        return super().from_artifact(whole, counter=counter, **state)
+
+    @classmethod
+    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> PartDensities:
+        if not isinstance(plan, EnsemblePlan):
+            raise ValueError("the plan is not one of an ensemble.")
+        if public["columns"] is not None and len(public["columns"]) != plan.dim:
+            raise ValueError("columns must name every number of a row.")
+        # before anything is built: a file cannot ask for more work than it has numbers
+        if plan.num_numbers > num_numbers:
+            raise ValueError("there are not as many numbers as the settings ask for.")
+        return plan.untrained()
 
     def _read(self, rows: Any) -> Float[np.ndarray, "rows dim"]:
         values = read_rows(rows, columns=self.columns).values
-        if values.shape[1] != self.settings["dim"]:
-            raise ValueError(
-                f"rows must have {self.settings['dim']} columns, got {values.shape[1]}."
-            )
+        if values.shape[1] != self.plan.dim:
+            raise ValueError(f"rows must have {self.plan.dim} columns, got {values.shape[1]}.")
         return values
 
     def _votes(self, values: Float[np.ndarray, "rows dim"]) -> Sensitive[Votes]:
@@ -327,23 +324,11 @@ class FittedEnsemble:
         return Sensitive(above.sum(axis=0), description="votes of parts")
 
     def __repr__(self) -> str:
-        names = self.settings["dim"] if self.columns is None else ", ".join(self.columns)
+        names = self.plan.dim if self.columns is None else ", ".join(self.columns)
         return (
-            f"FittedEnsemble(columns: {names}; {self.plan.parts} parts, {self.plan.method}; "
+            f"FittedEnsemble(columns: {names}; {self.answers.parts} parts, {self.answers.method}; "
             f"answers: {self.guarantee})"
         )
-
-
-def _counter(journal: dict[str, Any]) -> Journal | Unplaced:
-    """What counts, as a file says it: by name, or, in older files, by a path."""
-    older = "path" in journal
-    path = Path(journal["path" if older else "file"])
-    by_name = Unplaced(path.name, id=str(journal["id"]))  # refuses what is no name
-    if older:
-        return Journal(path, id=by_name.id)
-    if path.name != journal["file"]:
-        raise ValueError("a journal lies beside the file of its ensemble.")
-    return by_name
 
 
 def _same_folder(one: Path, two: Path) -> bool:
@@ -354,31 +339,3 @@ _NO_JOURNAL = (
     "the ensemble has no journal, so a copy of it would not know what was spent. Fit it with "
     "journal='...' to keep it."
 )
-
-
-def _shape(settings: dict[str, Any], parts: int) -> PartDensities:
-    """An ensemble of these sizes, whatever its numbers."""
-    dim = settings["dim"]
-    check.one_of(("flow", "mixture"), density=settings["density"])
-    if settings["density"] == "flow":
-        architecture = Architecture.from_json(settings["architecture"])
-        keys = jax.random.split(jax.random.key(0), parts)
-        density = eqx.filter_vmap(lambda key: architecture.build(dim, key=key))(keys)
-    else:
-        k = settings["num_components"]
-        square = jnp.zeros((parts, k, dim, dim))
-        density = GaussianMixture(
-            dim, jnp.zeros((parts, k)), jnp.zeros((parts, k, dim)), square, square
-        )
-    return PartDensities(density, jnp.zeros((parts, dim)), jnp.ones((parts, dim)))
-
-
-def _filled(skeleton: PartDensities, arrays: dict[str, np.ndarray]) -> PartDensities:
-    leaves, treedef = jax.tree.flatten(skeleton)
-    if set(arrays) != {f"part{i}" for i in range(len(leaves))}:
-        raise ValueError("there are not as many arrays as the settings ask for.")
-    found: Sequence[np.ndarray] = [arrays[f"part{i}"] for i in range(len(leaves))]
-    for have, want in zip(found, leaves, strict=True):
-        if have.shape != want.shape or have.dtype != want.dtype:
-            raise ValueError("arrays do not have the shapes the settings ask for.")
-    return jax.tree.unflatten(treedef, [jnp.asarray(array) for array in found])

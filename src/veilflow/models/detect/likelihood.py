@@ -1,31 +1,37 @@
 """Anomalies by a threshold on a released density: as many queries as one likes, for nothing."""
 
-import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from veilflow._core import check
+from veilflow._core import check, codec
+from veilflow._core.fields import convert, finite, fraction, optional
 from veilflow.models import artifact as artifacts
 from veilflow.models import registry
 from veilflow.models.detect.scoring import AbstractScorer, odd_outside, scorer_of
+from veilflow.models.detect.thresholds import (
+    PrivateThreshold,
+    plan_threshold,
+    threshold_of,
+    together,
+)
+from veilflow.models.fitted import Fitted
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.guarantees import Guarantee, Sensitive
-from veilflow.privacy.ledger import Entry, Ledger
-from veilflow.privacy.mechanisms import quantile
+from veilflow.privacy.guarantees import Guarantee
+from veilflow.privacy.ledger import Ledger
+from veilflow.releases.plan import FitPlan
 
-PUBLIC_ASSUMPTION = "the rows that set the threshold were declared public"
-_RANGE_SAMPLES = 10_000
-"""Of the model, for the range in which a private quantile is looked for."""
-_CANDIDATES = 4096
+PUBLIC = "the rows that set the threshold were declared public"
+_OF_MODEL: Any = None
+"""Stands for the plan, or for the guarantee, of the model itself."""
 
 
-@dataclass(frozen=True, repr=False)
-class LikelihoodDetector:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LikelihoodDetector(Fitted):
     """A row is odd where a released model gives it little density.
 
     Scores are post-processing of the model: they cost nothing, and there is no limit on them. What is
@@ -41,41 +47,24 @@ class LikelihoodDetector:
         threshold: A score above which a row is odd; None until `from_samples`, `from_public` or
             `from_private` sets it.
         label: The class that images are compared with, for image models with classes.
+        plan: What was executed for model and threshold; by default that of the model.
+        guarantee: Of both; by default what the plan adds up to.
     """
 
-    model: Any
+    kind: ClassVar[str] = "LikelihoodDetector"
+
+    model: Any = field(kw_only=False)
     false_alarm_rate: float = 0.01
     threshold: float | None = None
     label: Any = None
-    paid: tuple[Entry, ...] = ()
-    """What was spent on the threshold, beyond the model's ledger."""
-    assumptions: tuple[str, ...] = ()
-    """What the threshold rests on."""
+    plan: FitPlan = _OF_MODEL
+    guarantee: Guarantee = _OF_MODEL
+    facts: dict[str, Any] = field(init=False, default_factory=dict)
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        false_alarm_rate: float = 0.01,
-        threshold: float | None = None,
-        label: Any = None,
-        paid: tuple[Entry, ...] = (),
-        assumptions: tuple[str, ...] = (),
-    ):
-        check.fraction(false_alarm_rate=false_alarm_rate)
-        if threshold is not None:
-            check.finite(threshold=threshold)
-            threshold = float(threshold)
-        for name, value in {
-            "model": model,
-            "false_alarm_rate": float(false_alarm_rate),
-            "threshold": threshold,
-            "label": label,
-            "paid": tuple(paid),
-            "assumptions": tuple(assumptions),
-        }.items():
-            object.__setattr__(self, name, value)
-        _ = self._scorer  # refuses what is no model
+    def __post_init__(self) -> None:
+        convert(self, false_alarm_rate=fraction, threshold=optional(finite))
+        _ = self.scorer  # refuses what is no model
+        convert(self, plan=self._whole_plan, guarantee=self._whole_guarantee)
 
     def from_samples(
         self, num_samples: int = 50_000, *, seed: int | None = None
@@ -90,8 +79,9 @@ class LikelihoodDetector:
             seed: For the same threshold each time. Never the seed of a fit.
         """
         check.count(num_samples=num_samples)
-        scores = self._scorer.sample_scores(num_samples, seed=seed)
-        return self._with(_threshold(scores, self.false_alarm_rate, "num_samples"))
+        scores = self.scorer.sample_scores(num_samples, seed=seed)
+        threshold = threshold_of(scores, self.false_alarm_rate, "num_samples")
+        return self._with(threshold, self._paid)
 
     def from_public(self, rows: Any) -> "LikelihoodDetector":
         """The detector whose threshold these normal rows exceed at the false-alarm rate: free.
@@ -100,11 +90,21 @@ class LikelihoodDetector:
             rows: Public rows, that have nothing to do with the records. The guarantee then rests on
                 that, and says so.
         """
-        scores = odd_outside(*self._scorer.score(rows))
-        threshold = _threshold(scores, self.false_alarm_rate, "the number of public rows")
-        return self._with(threshold, assumptions=(PUBLIC_ASSUMPTION,))
+        scores = odd_outside(*self.scorer.score(rows))
+        threshold = threshold_of(scores, self.false_alarm_rate, "the number of public rows")
+        return self._with(threshold, replace(self._paid, conditions=(PUBLIC,)))
 
-    def from_private(self, rows: Any, *, budget: Budget) -> "LikelihoodDetector":
+    def from_private(
+        self,
+        rows: Any,
+        *,
+        budget: Budget,
+        invalid: str = "error",
+        plan: FitPlan | None = None,
+        progress: bool = True,
+        checkpoint: str | os.PathLike[str] | None = None,
+        save_as: str | os.PathLike[str] | None = None,
+    ) -> "LikelihoodDetector":
         """The detector with a private quantile of the scores of private rows as its threshold: paid.
 
         The range it is looked for in comes from samples of the model, which are released. With m
@@ -112,37 +112,40 @@ class LikelihoodDetector:
         more than 20 / (epsilon false_alarm_rate) of them.
 
         Guarantee:
-            The quantile alone costs the epsilon of `budget`, at any delta. The ledger holds it beside
+            The quantile alone costs the epsilon of `budget`, at any delta. The plan holds it beside
             what the model cost, so that the guarantee is for both, whether or not these rows are
             records of the model.
 
         Args:
             rows: Private normal rows.
             budget: Of the quantile alone. Its delta is not needed.
+            invalid: What to do about cells that are not as declared: "error", or "replace" each as
+                the fit of the model does; images that are not as declared are left out.
+            plan: As for every fit: what `plan_private` gives.
+            progress: As for every fit.
+            checkpoint: As for every fit.
+            save_as: As for every fit.
         """
-        if not isinstance(budget, Budget):
-            raise TypeError(f"budget must be a Budget, got {type(budget).__name__}.")
-        if not budget.private:
-            raise ValueError("budget must be finite: a threshold without privacy is not released.")
-        known = self._scorer.sample_scores(_RANGE_SAMPLES, seed=None)
-        known = known[np.isfinite(known)]
-        if not len(known):
-            raise ValueError("the model gives its own samples no density. Fit it again.")
-        lower, upper = float(known.min()), float(known.max())
-        # beyond the highest of the samples by as much as that is beyond their middle
-        upper += max(upper - float(np.median(known)), 1e-6 * (1 + abs(upper)))
-        scores, outside = self._scorer.score(rows)
-        released = quantile(
-            Sensitive(np.where(outside, np.inf, scores), description="scores"),
-            probability=1 - self.false_alarm_rate,
-            lower=lower,
-            upper=upper,
-            epsilon=budget.epsilon,
-            num_candidates=_CANDIDATES,
-            default=upper,
+        return PrivateThreshold(detector=self, budget=budget).fit(
+            rows,
+            invalid=invalid,
+            plan=plan,
+            progress=progress,
+            checkpoint=checkpoint,
+            save_as=save_as,
         )
-        entry = Entry("threshold (private quantile)", released.event)
-        return self._with(released.value, paid=(*self.paid, entry))
+
+    def plan_private(self, budget: Budget) -> FitPlan:
+        """What `from_private` will ask and pay, beside the model: known before rows are read.
+
+        Args:
+            budget: Of the quantile alone.
+        """
+        return plan_threshold(self._paid, budget, probability=1 - self.false_alarm_rate)
+
+    def paid(self, threshold: float, plan: FitPlan) -> "LikelihoodDetector":
+        """The detector with a threshold that `plan`, from `plan_private`, was executed for."""
+        return self._with(threshold, together(self._paid, plan))
 
     def score(self, rows: Any) -> Float[np.ndarray, " rows"]:
         """How odd each row is: minus the natural log of its density. Higher is odder.
@@ -152,7 +155,7 @@ class LikelihoodDetector:
         Args:
             rows: As for the model's `log_prob`.
         """
-        return odd_outside(*self._scorer.score(rows))
+        return odd_outside(*self.scorer.score(rows))
 
     def predict(self, rows: Any) -> Bool[np.ndarray, " rows"]:
         """Whether each row is an anomaly: its score is above the threshold, or infinite.
@@ -185,53 +188,28 @@ class LikelihoodDetector:
         Raises:
             ValueError: The model has no columns (images), or no exact conditionals (`vf.hflow`).
         """
-        return self._scorer.explain(rows)
+        return self.scorer.explain(rows)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
         """Names of the columns, where the model has any."""
-        return self._scorer.columns
-
-    @property
-    def ledger(self) -> Ledger:
-        """Every release that went into the model and the threshold."""
-        ledger = replace(self.model.ledger, entries=(*self.model.ledger.entries, *self.paid))
-        for sentence in self.assumptions:
-            ledger = ledger.assuming(sentence)
-        return ledger
-
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        """What the ledger adds up to, at the delta of the model's guarantee."""
-        if not self.paid and not self.assumptions:
-            return self.model.guarantee
-        if not self.paid:
-            extra = tuple(s for s in self.assumptions if s not in self.model.guarantee.assumptions)
-            return replace(
-                self.model.guarantee, assumptions=self.model.guarantee.assumptions + extra
-            )
-        return self.ledger.guarantee(delta=self.model.guarantee.delta)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write model and threshold to one `*.veil` file, all or nothing. It may be released."""
-        artifacts.save(self.to_artifact(), path)
+        return self.scorer.columns
 
     def to_artifact(self) -> artifacts.Artifact:
-        """The detector as plain data."""
+        """The detector as plain data, with its model inside."""
         inner = self.model.to_artifact()
         return artifacts.Artifact(
-            model="LikelihoodDetector",
+            model=self.kind,
             manifest={
+                "plan": codec.plain(self.plan),
                 "false_alarm_rate": self.false_alarm_rate,
                 "threshold": self.threshold,
                 "label": None if self.label is None else _plain(self.label),
-                "num_paid": len(self.paid),
-                "assumptions": list(self.assumptions),
                 "model": {
                     "class": inner.model,
                     "settings": inner.manifest,
+                    "ledger": inner.ledger.to_json(),
                     "guarantee": inner.guarantee.to_json(),
-                    "assumptions": list(inner.ledger.assumptions),
                 },
             },
             ledger=self.ledger,
@@ -241,40 +219,37 @@ class LikelihoodDetector:
         )
 
     @classmethod
-    def from_artifact(cls, artifact: artifacts.Artifact) -> "LikelihoodDetector":
-        """The detector that `to_artifact` described."""
-        settings, ledger = artifact.manifest, artifact.ledger
-        inner, num_paid = settings["model"], settings["num_paid"]
-        if inner["class"] in ("LikelihoodDetector", "EnsembleDetector"):
+    def from_artifact(cls, artifact: artifacts.Artifact, **state: Any) -> Self:
+        settings = artifact.manifest
+        inner = settings["model"]
+        if inner["class"] in (cls.kind, "EnsembleDetector"):
             raise ValueError("a detector is not made of another.")
-        check.count(at_least=0, num_paid=num_paid)
-        if num_paid > len(ledger.entries):
-            raise ValueError("the ledger has fewer entries than were paid for the threshold.")
-        first = len(ledger.entries) - num_paid
         whole = artifacts.Artifact(
             model=inner["class"],
             manifest=inner["settings"],
-            ledger=replace(
-                ledger,
-                entries=ledger.entries[:first],
-                assumptions=tuple(str(sentence) for sentence in inner["assumptions"]),
-            ),
+            ledger=Ledger.from_json(inner["ledger"]),
             guarantee=Guarantee.from_json(inner["guarantee"]),
             schema=artifact.schema,
             arrays=artifact.arrays,
         )
         artifacts.check(whole)
-        detector = cls(
-            registry.from_artifact(whole),
+        model = registry.from_artifact(whole)
+        plan = codec.restored(type(model.plan), settings["plan"])
+        if plan.ledger != artifact.ledger:
+            raise ValueError("the ledger is not the one of the plan.")
+        return cls(
+            model,
             false_alarm_rate=settings["false_alarm_rate"],
             threshold=settings["threshold"],
             label=settings["label"],
-            paid=ledger.entries[first:],
-            assumptions=tuple(str(sentence) for sentence in settings["assumptions"]),
+            plan=plan,
+            guarantee=artifact.guarantee,
+            **state,
         )
-        # the file's own statement, checked against its ledger when it was read
-        object.__setattr__(detector, "guarantee", artifact.guarantee)
-        return detector
+
+    @classmethod
+    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> Any:
+        raise NotImplementedError("the arrays of a detector are those of its model.")
 
     def _needed_threshold(self) -> float:
         if self.threshold is None:
@@ -285,50 +260,36 @@ class LikelihoodDetector:
         return self.threshold
 
     @cached_property
-    def _scorer(self) -> AbstractScorer:
+    def scorer(self) -> AbstractScorer:
+        """What the model is asked through."""
         return scorer_of(self.model, self.label)
 
-    def _with(
-        self,
-        threshold: float,
-        *,
-        paid: tuple[Entry, ...] | None = None,
-        assumptions: tuple[str, ...] = (),
-    ) -> "LikelihoodDetector":
-        # what was paid before stays paid, whatever sets the threshold now
-        return LikelihoodDetector(
-            self.model,
-            false_alarm_rate=self.false_alarm_rate,
-            threshold=threshold,
-            label=self.label,
-            paid=self.paid if paid is None else paid,
-            assumptions=assumptions,
-        )
+    @property
+    def _paid(self) -> FitPlan:
+        """Without what the present threshold rests on: spent is spent, whatever sets the next."""
+        return replace(self.plan, conditions=self.model.plan.conditions)
 
-    def __repr__(self) -> str:
+    def _with(self, threshold: float, plan: FitPlan) -> "LikelihoodDetector":
+        return replace(self, threshold=threshold, plan=plan, guarantee=_OF_MODEL)
+
+    def _whole_plan(self, name: str, given: FitPlan | None) -> FitPlan:
+        """A rule for the field: that of the model, and perhaps more."""
+        known = self.model.plan
+        if given is None:
+            return known
+        if given.releases[: len(known.releases)] != known.releases:
+            raise ValueError(f"{name} must begin with what was released for the model.")
+        return given
+
+    def _whole_guarantee(self, name: str, given: Guarantee | None) -> Guarantee:
+        """A rule for the field: what the plan adds up to, unless a file says it."""
+        if given is not None:
+            return given
+        return self.model.guarantee if self.plan == self.model.plan else self.plan.guarantee
+
+    def _about(self) -> str:
         shown = "no threshold yet" if self.threshold is None else f"threshold {self.threshold:.4g}"
-        return f"LikelihoodDetector({type(self.model).__name__}, {shown}; {self.guarantee})"
-
-
-def _threshold(scores: Float[np.ndarray, " rows"], rate: float, what: str) -> float:
-    """The smallest score that a further row exceeds with probability at most `rate`.
-
-    Of n scores and a further one, all orders are alike, so the further one is above the r-th smallest
-    with probability at most 1 - r / (n + 1); ties only make it less.
-    """
-    rank = math.ceil((len(scores) + 1) * (1 - rate) - 1e-9)
-    if rank > len(scores):
-        raise ValueError(
-            f"a false-alarm rate of {rate:g} needs {what} to be at least {math.ceil(1 / rate) - 1}, "
-            f"got {len(scores)}."
-        )
-    threshold = float(np.sort(scores)[rank - 1])
-    if not math.isfinite(threshold):
-        raise ValueError(
-            f"more than {rate:.3g} of the rows have no density under the model: no threshold keeps "
-            "the false-alarm rate. Look at the bounds of the model."
-        )
-    return threshold
+        return f"{type(self.model).__name__}, {shown}"
 
 
 def _plain(label: Any) -> Any:

@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from veilflow._core import check
+from veilflow.models.detect.class_images import images_of_class
 from veilflow.models.detect.explanation import explain_codes, explain_density
 from veilflow.models.domain import Domain
-from veilflow.models.fitted import AbstractFitted
-from veilflow.models.image.fitted_image import FittedImageFlow
+from veilflow.models.protocols import ImageModel, RowModel, TableModel
+from veilflow.models.settings import INVALID, read_for
 from veilflow.models.table.code_density import CodeDensity
-from veilflow.models.table.fitted_table import FittedTableFlow
 from veilflow.tabular.codec import encode
 from veilflow.tabular.columns import Numeric
 from veilflow.tabular.encoding import open_numbers
 from veilflow.tabular.io import read_rows
+
+Scores = tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]
 
 _ROUNDING = 1e-9
 """Of a scale: rows this far beyond a border are on it."""
@@ -35,8 +38,12 @@ class AbstractScorer(ABC):
         return self.model.columns
 
     @abstractmethod
-    def score(self, rows: Any) -> tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
-        """Scores of rows as if all were within the bounds, and which are not."""
+    def score(self, rows: Any, *, invalid: str = "error") -> Scores:
+        """Scores of rows as if all were within the bounds, and which are not.
+
+        With `invalid="replace"` what is not as declared is replaced by the rule of the model's fit;
+        images that are not as declared are left out.
+        """
 
     @abstractmethod
     def explain(self, rows: Any) -> Float[np.ndarray, "rows columns"]:
@@ -50,10 +57,11 @@ class AbstractScorer(ABC):
 class DensityScorer(AbstractScorer):
     """Flows and mixtures over numbers."""
 
-    model: AbstractFitted
+    model: RowModel
 
-    def score(self, rows: Any) -> tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
-        values = read_rows(rows, columns=self.model.columns).values
+    def score(self, rows: Any, *, invalid: str = "error") -> Scores:
+        domain, columns = self.model.domain, self.model.columns
+        values = read_for(domain, rows, columns=columns, invalid=invalid).values
         return -self.model.log_prob(values), is_outside(self.model.domain, values)
 
     def explain(self, rows: Any) -> Float[np.ndarray, "rows columns"]:
@@ -66,28 +74,31 @@ class DensityScorer(AbstractScorer):
 class TableScorer(AbstractScorer):
     """Tables of a schema."""
 
-    model: FittedTableFlow
+    model: TableModel
 
-    def score(self, rows: Any) -> tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
-        scores = -self.model.log_prob(rows)
-        return scores, np.asarray(self._outside(rows, len(scores)).any(axis=1))
+    def score(self, rows: Any, *, invalid: str = "error") -> Scores:
+        scores = -self.model.log_prob(rows, invalid=invalid)
+        outside = self._outside(rows, len(scores), invalid=invalid)
+        return scores, np.asarray(outside.any(axis=1))
 
     def explain(self, rows: Any) -> Float[np.ndarray, "rows columns"]:
         density = self.model.density
         if not isinstance(density, CodeDensity):
             raise ValueError(
                 "explain: only the flow of codes has exact conditionals, and this model has the flow "
-                f"{density.kind!r}. Fit a TableFlow without flow= for it."
+                f"{density.kind!r}. Fit a TableFlow with flow=vf.codes() for it."
             )
         schema, words = self.model.schema, self.model.vocabularies
         found = explain_codes(density, encode(rows, schema, vocabularies=words))
         return np.where(self._outside(rows, len(found)), -np.inf, found)
 
-    def _outside(self, rows: Any, num_rows: int) -> Bool[np.ndarray, "rows columns"]:
+    def _outside(
+        self, rows: Any, num_rows: int, *, invalid: str = "error"
+    ) -> Bool[np.ndarray, "rows columns"]:
         """Cells with numbers out of their declared range, which scores see moved into it."""
         columns = self.model.schema.columns
         wanted = {n: c for n, c in columns.items() if isinstance(c, Numeric)}
-        numbers = open_numbers(rows, self.model.schema, list(wanted))
+        numbers = open_numbers(rows, self.model.schema, list(wanted), invalid=invalid)
         found = np.zeros((num_rows, len(columns)), bool)
         for j, name in enumerate(columns):
             if name in wanted:
@@ -100,7 +111,7 @@ class TableScorer(AbstractScorer):
 class ImageScorer(AbstractScorer):
     """Images, as members of a class."""
 
-    model: FittedImageFlow
+    model: ImageModel
     label: Any = None
 
     @property
@@ -108,7 +119,10 @@ class ImageScorer(AbstractScorer):
         """None: an image has no columns."""
         return None
 
-    def score(self, rows: Any) -> tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
+    def score(self, rows: Any, *, invalid: str = "error") -> Scores:
+        check.one_of(INVALID, invalid=invalid)
+        if invalid == "replace":  # no pixel is a public stand-in for an image
+            rows = images_of_class(rows, self.model.spec, self.label, invalid="skip")
         scores = self.model.ood_score(rows, self.label)
         return scores, np.zeros(len(scores), bool)
 
@@ -126,8 +140,8 @@ def scorer_of(model: Any, label: Any = None) -> AbstractScorer:
         TypeError: For what is no fitted density, table or image model.
         ValueError: If a label is given or missing where it must not be.
     """
-    if isinstance(model, FittedImageFlow):
-        if label is None and model.classes:
+    if isinstance(model, ImageModel):
+        if label is None and model.spec.classes:
             raise ValueError(
                 "label must name the class that images are compared with: codes of different classes "
                 "have different coordinates."
@@ -135,9 +149,9 @@ def scorer_of(model: Any, label: Any = None) -> AbstractScorer:
         return ImageScorer(model, label)
     if label is not None:
         raise ValueError("label is for image models with classes. Leave it out.")
-    if isinstance(model, AbstractFitted):
+    if isinstance(model, RowModel):
         return DensityScorer(model)
-    if isinstance(model, FittedTableFlow):
+    if isinstance(model, TableModel):
         return TableScorer(model)
     raise TypeError(
         "model must be a fitted density, table or image model, as DensityFlow(...).fit(rows) "

@@ -5,35 +5,32 @@ normalizing flows" (2024), made sound: a proper public prior, exact sums of loss
 guarantee rests on nothing, and for the others a sentence that says on what it rests.
 """
 
-import hashlib
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from veilflow._core import check
-from veilflow._core.keys import Secret
-from veilflow.engine.progress import counting_bar
+from veilflow._core.fields import convert, count, optional, positive
 from veilflow.models import domain as domains
 from veilflow.models.domain import Domain
-from veilflow.models.expm.choice import check_model, classes_of, network_of
-from veilflow.models.expm.fitted_classifier import FittedExpMechClassifier
+from veilflow.models.estimator import Estimator, Fit, Source, facts_of
+from veilflow.models.expm.choice import Class, check_model, classes_of, loss_of, network_of
+from veilflow.models.expm.classifier_plan import plan_classifier
+from veilflow.models.expm.fitted_classifier import FittedExpMechClassifier, Parameters
 from veilflow.models.expm.inputs import places_of, read_inputs
-from veilflow.models.expm.loss import BoundedLoss
-from veilflow.models.expm.pricing import Prices, resting_on, settle
-from veilflow.models.expm.prior import Prior, check_prior
-from veilflow.models.expm.sampler import CountingSampler, Sampler, sampler_of
-from veilflow.models.expm.target import Target
-from veilflow.models.settings import make_whole, warn_before
+from veilflow.models.settings import is_budget, seed
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
-from veilflow.privacy.ledger import Ledger
-from veilflow.privacy.mechanisms import count_records
+from veilflow.privacy.unit import Unit
+from veilflow.releases.count import Count
+from veilflow.releases.expm.draw import ExponentialDraw
+from veilflow.releases.expm.prior import Prior, check_prior
+from veilflow.releases.expm.samplers import sampler_of
+from veilflow.releases.expm.target import Target
+from veilflow.releases.plan import FitPlan
+from veilflow.releases.release import Query, Release
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpMechClassifier:
+class ExpMechClassifier(Estimator[FittedExpMechClassifier]):
     """A classifier to be drawn privately.
 
     Guarantee:
@@ -84,25 +81,67 @@ class ExpMechClassifier:
     num_records: int | None = None
     num_models: int = 1
     model_epsilon: float | None = None
-    classes: tuple[Any, ...] = (0, 1)
+    classes: tuple[Class, ...] = (0, 1)
     seed: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        _check_budget(self.budget)
+        is_budget("budget", self.budget)
+        if not self.budget.private:
+            raise ValueError(
+                "epsilon must be finite: the exponential mechanism has no limit that is drawn from. "
+                "For a classifier without privacy use another library, such as scikit-learn."
+            )
         check_prior(self.prior)
-        object.__setattr__(self, "sampler", sampler_of(self.sampler))
-        self._domain()
-        object.__setattr__(self, "classes", classes_of(self.classes))
         check_model(self.model)
-        object.__setattr__(self, "loss", self._loss())
-        make_whole(self, "num_models")
-        make_whole(self, "num_records", optional=True)
-        if self.model_epsilon is not None:
-            check.positive(model_epsilon=self.model_epsilon)
-        Secret.from_seed(self.seed)
+        _ = self.domain
+        convert(
+            self,
+            sampler=lambda _, value: sampler_of(value),
+            classes=lambda _, value: classes_of(value),
+            bounds=optional(domains.plain_bounds),
+            row_norm=optional(positive),
+            num_records=optional(count()),
+            num_models=count(),
+            model_epsilon=optional(positive),
+            seed=seed,
+        )
+        convert(self, loss=lambda _, value: loss_of(value, num_classes=len(self.classes)))
 
-    def fit(self, features: Any, labels: Any, *, progress: bool = True) -> FittedExpMechClassifier:
-        """Draw the classifier. A second call is a second spend.
+    @property
+    def domain(self) -> Domain:
+        """Where rows live, as declared."""
+        return domains.declared(bounds=self.bounds, row_norm=self.row_norm)
+
+    def plan(self, num_features: int | None = None) -> FitPlan:
+        """Everything that a fit will ask and pay: public, and known before the records are.
+
+        Args:
+            num_features: In a row, or at each time of a series; where neither bounds nor the network
+                say it.
+
+        Raises:
+            BudgetError: The settings cost more than the budget.
+            ValueError: The target is out of the sampler's reach.
+        """
+        assert self.prior is not None
+        num_classes = len(self.classes)
+        target = Target(
+            network=network_of(self.model, self.domain, num_features, num_classes=num_classes),
+            loss=self.loss,
+            prior=self.prior,
+            epsilon=self.budget.epsilon,
+        )
+        return plan_classifier(
+            ExponentialDraw(target=target, sampler=self.sampler, num_models=self.num_models),
+            domain=self.domain,
+            budget=self.budget,
+            num_records=self.num_records,
+            model_epsilon=self.model_epsilon,
+            seeded=self.seed is not None,
+        )
+
+    def read(self, features: Any, labels: Any, *, invalid: str = "error") -> Source:
+        """Records with labels, scaled to [-1, 1] by the declared bounds.
 
         Args:
             features: Rows: a two-dimensional array, a frame, or the path of a file. Series: a tuple of
@@ -110,145 +149,40 @@ class ExpMechClassifier:
                 (records, time, features).
             labels: One of the declared classes for each record. That all have the same is no error:
                 whether they do is a fact about them.
-            progress: Show a progress bar on standard error.
-
-        Returns:
-            The fitted model, which may be published.
-
-        Raises:
-            BudgetError: The settings cost more than the budget. Nothing was spent.
-            ValueError: Features or labels are not as declared, or the sampler cannot reach the target.
+            invalid: What to do about cells that are no finite number and labels of no declared class:
+                "error", or "replace" each: what is infinite by the nearer bound, any other cell by the
+                lower one (with `row_norm`, by 0; in a series by a gap), a label by the first class. A
+                record is read by itself: what it holds replaces nothing in another.
         """
-        warn_before(self.budget, self.num_records)
-        inputs = read_inputs(features)
-        if not len(inputs):
-            raise ValueError("there are no records. A fit needs at least one.")
-        # everything that decides the price is settled here, from public facts
-        domain, prices = self._domain(), self._prices(inputs.num_features)
-        domain.check_dim(inputs.num_features)
-        places = places_of(labels, self.classes, num=len(inputs))
-        secret = Secret.from_seed(self.seed)
-        records = Sensitive((inputs.scaled(domain), places), description="records with labels")
-        sampler, count = self._counted(prices, Sensitive(places, description="records"))
-        thetas = []
-        with counting_bar("drawing", self.num_models, show=progress) as monitor:
-            for index in range(self.num_models):
-                drawn = sampler.draw(prices.target, records, secret=_secret_of(secret, index))
-                thetas.append(np.asarray(drawn.value, np.float32))
-                monitor(index + 1)
-        ledger = self._assuming(prices)
+        inputs = read_inputs(features, invalid=invalid)
+        self.domain.check_dim(inputs.num_features)
+        places = places_of(labels, self.classes, num=len(inputs), invalid=invalid)
+        records = Sensitive(
+            (inputs.scaled(self.domain), places),
+            description="records with labels",
+            unit=Unit.RECORD,
+        )
+        return Source(records, {"num_features": inputs.num_features}, inputs.columns)
+
+    def query(self, release: Release, fit: Fit) -> Query:
+        if isinstance(release, Count):
+            return Query(fit.source.records.map(lambda records: records[1]))
+        return Query(fit.source.records, {"num_records": _num_records(fit)})
+
+    def assemble(self, fit: Fit) -> FittedExpMechClassifier:
+        plan, number = fit.plan, _num_records(fit)
         return FittedExpMechClassifier(
-            thetas=np.stack(thetas),
-            network=prices.target.network,
-            domain=domain,
-            columns=inputs.columns,
+            domain=self.domain,
+            columns=fit.source.columns,
             classes=self.classes,
-            ledger=ledger,
-            guarantee=ledger.guarantee(delta=self.budget.delta),
-            settings=self._settings(prices, sampler, count),
-        )
-
-    def ledger(self, num_features: int) -> Ledger:
-        """All that a fit will spend: public, and known before the records are.
-
-        Args:
-            num_features: In a row, or at each time of a series.
-
-        Raises:
-            BudgetError: The settings cost more than the budget.
-        """
-        return self._assuming(self._prices(num_features))
-
-    def _prices(self, num_features: int) -> Prices:
-        check.count(num_features=num_features)
-        assert self.prior is not None
-        target = Target(
-            network=network_of(
-                self.model, num_features=num_features, num_classes=len(self.classes)
-            ),
-            loss=self.loss,
-            prior=self.prior,
-            epsilon=self.budget.epsilon,
-        )
-        return settle(
-            target,
-            self.sampler,
-            self.budget,
-            num_models=self.num_models,
-            num_records=self.num_records,
-            model_epsilon=self.model_epsilon,
-        )
-
-    def _assuming(self, prices: Prices) -> Ledger:
-        return resting_on(
-            prices.ledger,
-            prices.target,
-            prices.sampler,
-            self._domain(),
-            num_records=self.num_records,
-            seeded=self.seed is not None,
-        )
-
-    def _counted(self, prices: Prices, records: Sensitive[Any]) -> tuple[Any, int | None]:
-        """The sampler with the number of records, and that number: declared, or paid for here."""
-        if not prices.count:
-            return prices.sampler, self.num_records
-        found = max(1, int(count_records(records, epsilon=prices.count).value))
-        self.budget.warn_if_weak(found)
-        assert isinstance(prices.sampler, CountingSampler)
-        return prices.sampler.knowing(found), found
-
-    def _settings(self, prices: Prices, sampler: Sampler, count: int | None) -> dict[str, Any]:
-        return {
-            "network": prices.target.network.to_json(),
-            "loss": prices.target.loss.to_json(),
-            "prior": prices.target.prior.to_json(),
-            "sampler": sampler.name,
-            "conditional": sampler.assumption is not None,
-            "model_epsilon": float(prices.target.epsilon),
-            "num_models": self.num_models,
-            "facts": {
-                "num_records": count,
-                "declared": ["num_records"] if self.num_records is not None else [],
-            },
-        }
-
-    def _domain(self) -> Domain:
-        return domains.declared(bounds=self.bounds, row_norm=self.row_norm)
-
-    def _loss(self) -> BoundedLoss:
-        num = len(self.classes)
-        if isinstance(self.loss, str):
-            return BoundedLoss(self.loss, num)
-        if not isinstance(self.loss, BoundedLoss):
-            raise TypeError(
-                f"loss must be a name or a vf.expm.BoundedLoss, got {type(self.loss).__name__}. The "
-                "bound of a function cannot be seen, and the guarantee rests on it."
-            )
-        if self.loss.num_classes != num:
-            raise ValueError(
-                f"loss is for {self.loss.num_classes} classes and {num} are declared. Give both the "
-                "same."
-            )
-        return self.loss
-
-
-def _check_budget(budget: object) -> None:
-    if not isinstance(budget, Budget):
-        raise TypeError(
-            f"budget must be a Budget, got {type(budget).__name__}. "
-            "Write budget=vf.Budget(epsilon=1.0, delta=0)."
-        )
-    if budget.epsilon == math.inf:
-        raise ValueError(
-            "epsilon must be finite: the exponential mechanism has no limit that is drawn from. For a "
-            "classifier without privacy use vf.expm.baselines.NonPrivateClassifier."
+            parameters=Parameters(fit.released[ExponentialDraw.purpose]),
+            plan=plan,
+            guarantee=plan.guarantee,
+            facts={} if number is None else facts_of(plan, num_records=number),
         )
 
 
-def _secret_of(secret: Secret, index: int) -> Secret:
-    """A secret for one of several models, so that no two of them share a key."""
-    digest = hashlib.blake2b(
-        index.to_bytes(8, "little"), key=secret.reveal(), person=b"one model", digest_size=32
-    )
-    return Secret(digest.digest(), chosen=secret.chosen)
+def _num_records(fit: Fit) -> int | None:
+    """Declared, or counted for a price; None where nobody had to know it."""
+    known = Count.purpose in fit.released or fit.plan.num_records is not None
+    return fit.num_records if known else None

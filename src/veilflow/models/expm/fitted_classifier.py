@@ -1,52 +1,63 @@
 """A fitted classifier: probabilities, and the guarantee they carry."""
 
-import os
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from veilflow.models import artifact as artifacts
+from veilflow._core.chunks import apply_in_chunks
 from veilflow.models.domain import Domain
-from veilflow.models.expm import files
+from veilflow.models.expm.choice import Class, classes_of
 from veilflow.models.expm.inputs import read_inputs
-from veilflow.models.expm.network import Network
-from veilflow.privacy.guarantees import Guarantee
-from veilflow.privacy.ledger import Ledger
+from veilflow.models.fitted import ARRAYS, Fitted
+from veilflow.releases.expm import samplers  # noqa: F401  (a file may name any of them)
+from veilflow.releases.expm.draw import ExponentialDraw
+from veilflow.releases.expm.network import Network
+from veilflow.releases.plan import FitPlan
 
 _CHUNK = 1024
 """Records handled at once, by one compiled program."""
 
 
+class Parameters(NamedTuple):
+    """The arrays of a classifier."""
+
+    thetas: Float[np.ndarray, "models dim"]
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FittedExpMechClassifier:
+class FittedExpMechClassifier(Fitted):
     """Released parameter vectors. All methods are post-processing: they cost nothing.
 
     What is computed for private records is as private as they are.
 
     Attributes:
-        thetas: One row for each released model.
-        network: What the parameters are of.
         domain: The declared bounds.
         columns: Names of the features, where they had any.
         classes: The declared values of a label.
-        ledger: Every release that went into the model.
-        guarantee: What the ledger adds up to, with its assumptions.
-        settings: Public settings and released facts of the fit.
+        parameters: What was released.
     """
 
-    thetas: Float[np.ndarray, "models dim"] = field(repr=False)
-    network: Network
+    kind: ClassVar[str] = "ExpMechClassifier"
+
     domain: Domain
     columns: tuple[str, ...] | None
-    classes: tuple[Any, ...]
-    ledger: Ledger
-    guarantee: Guarantee
-    settings: dict[str, Any]
+    classes: tuple[Class, ...]
+    parameters: Parameters = field(repr=False, metadata=ARRAYS)
+
+    @property
+    def thetas(self) -> Float[np.ndarray, "models dim"]:
+        """The parameters, one row for each released model."""
+        return np.asarray(self.parameters.thetas)
+
+    @property
+    def network(self) -> Network:
+        """What the parameters are of."""
+        return self._draw.target.network
 
     @cached_property
     def classes_(self) -> np.ndarray:
@@ -56,7 +67,11 @@ class FittedExpMechClassifier:
     @property
     def conditional(self) -> bool:
         """Whether the guarantee rests on a sentence about the sampler that is not proved."""
-        return any(text.startswith("CONDITIONAL") for text in self.guarantee.assumptions)
+        return self._draw.sampler.assumption is not None
+
+    @property
+    def _draw(self) -> ExponentialDraw:
+        return self.plan.release(ExponentialDraw)
 
     def predict_proba(self, features: Any) -> Float[np.ndarray, "records classes"]:
         """The probability of each class, the mean over the released models.
@@ -64,23 +79,14 @@ class FittedExpMechClassifier:
         Args:
             features: As for `fit`.
         """
-        inputs = read_inputs(features, columns=self.columns)
-        wanted = self.settings["network"]["num_features"]
-        if inputs.num_features != wanted:
-            raise ValueError(f"features must be {wanted}, got {inputs.num_features}.")
-        scaled, thetas = inputs.scaled(self.domain), jnp.asarray(self.thetas)
-        found = np.empty((len(inputs), len(self.classes)))
-        for start in range(0, len(inputs), _CHUNK):
-            stop = min(start + _CHUNK, len(inputs))
-
-            def take(array: np.ndarray, start: int = start, stop: int = stop) -> Array:
-                filled = np.zeros((_CHUNK, *array.shape[1:]), array.dtype)
-                filled[: stop - start] = array[start:stop]
-                return jnp.asarray(filled)
-
-            chunk = jax.tree.map(take, scaled)
-            found[start:stop] = np.asarray(_mean(self.network, thetas, chunk))[: stop - start]
-        return found
+        inputs, network = read_inputs(features, columns=self.columns), self.network
+        if inputs.num_features != network.num_features:
+            raise ValueError(f"features must be {network.num_features}, got {inputs.num_features}.")
+        thetas = jnp.asarray(self.thetas)
+        found = apply_in_chunks(
+            lambda part: _mean(network, thetas, part), inputs.scaled(self.domain), size=_CHUNK
+        )
+        return found.astype(np.float64)
 
     def predict(self, features: Any) -> np.ndarray:
         """The likeliest class of each record.
@@ -90,40 +96,25 @@ class FittedExpMechClassifier:
         """
         return self.classes_[self.predict_proba(features).argmax(axis=1)]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one `*.veil` file, all or nothing."""
-        artifacts.save(self.to_artifact(), path)
-
-    def to_artifact(self) -> artifacts.Artifact:
-        """The model as plain data."""
-        return artifacts.Artifact(
-            model="ExpMechClassifier",
-            manifest=self.settings,
-            ledger=self.ledger,
-            guarantee=self.guarantee,
-            schema=files.schema_of(self.domain, self.columns, self.classes),
-            arrays={"thetas": self.thetas},
-        )
-
     @classmethod
-    def from_artifact(cls, artifact: artifacts.Artifact) -> "FittedExpMechClassifier":
-        """The model that `to_artifact` described."""
-        return cls(
-            **files.read(artifact),
-            ledger=artifact.ledger,
-            guarantee=artifact.guarantee,
-            settings=artifact.manifest,
-        )
+    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> Parameters:
+        release = plan.release(ExponentialDraw)
+        network, columns = release.target.network, public["columns"]
+        public["domain"].check_dim(network.num_features)
+        if columns is not None and len(columns) != network.num_features:
+            raise ValueError("columns must name every feature.")
+        if len(classes_of(public["classes"])) != network.num_classes:
+            raise ValueError("classes must be as many as the network tells apart.")
+        size = (release.num_models, network.dim)
+        shapes: Any = jax.ShapeDtypeStruct(size, np.dtype(np.float32))
+        return Parameters(shapes)
 
-    def __repr__(self) -> str:
-        kind = self.settings["network"]["name"]
-        features = self.settings["network"]["num_features"]
-        models = f", {len(self.thetas)} models" if len(self.thetas) > 1 else ""
+    def _about(self) -> str:
+        draw = self._draw
+        kind, features = type(draw.target.network).__name__, draw.target.network.num_features
+        models = f", {draw.num_models} models" if draw.num_models > 1 else ""
         how = f"{kind}, {features} features, {len(self.classes)} classes{models}"
-        word = "CONDITIONAL " if self.conditional else ""
-        return (
-            f"{type(self).__name__}({how}, by {self.settings['sampler']}; {word}{self.guarantee})"
-        )
+        return f"{how}, by {draw.sampler.name}{', CONDITIONAL' if self.conditional else ''}"
 
 
 @partial(jax.jit, static_argnums=0)

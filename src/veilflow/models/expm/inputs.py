@@ -6,8 +6,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from veilflow._core import check
 from veilflow.models.domain import Domain
-from veilflow.models.expm.grud import Series
+from veilflow.models.settings import INVALID
+from veilflow.releases.expm.grud import Series
+from veilflow.tabular import arrays
 from veilflow.tabular.io import read_rows
 
 _MASKS = (
@@ -47,41 +50,62 @@ class Inputs:
         )
 
 
-def read_inputs(features: Any, *, columns: tuple[str, ...] | None = None) -> Inputs:
+def read_inputs(
+    features: Any, *, columns: tuple[str, ...] | None = None, invalid: str = "error"
+) -> Inputs:
     """Rows of numbers (an array, a frame or a file), or a tuple of values, mask and time since.
+
+    Args:
+        features: Of the records.
+        columns: As for `read_rows`.
+        invalid: What to do about cells that are no finite number: "error", or "replace" them. In a
+            series they become gaps; in rows they stay what they are until they are scaled.
 
     Raises:
         ValueError: Cells are missing and no mask says so, or shapes do not fit each other.
     """
+    check.one_of(INVALID, invalid=invalid)
     if isinstance(features, tuple):
-        return Inputs(_series(features))
+        return Inputs(_series(features, invalid=invalid))
+    if invalid == "replace":
+        rows = read_rows(features, columns=columns, invalid="keep")
+        return Inputs(rows.values, rows.columns)
     try:
         rows = read_rows(features, columns=columns)
     except ValueError as error:
         if "missing" in str(error) or "finite" in str(error):
-            raise ValueError(f"{error} {_MASKS}") from error
+            raise ValueError(f"{error} {_MASKS}") from None
         raise
-    if rows.values.shape[1] == 0:
-        raise ValueError("features must have at least one column.")
     return Inputs(rows.values, rows.columns)
 
 
-def places_of(labels: Any, classes: tuple[Any, ...], *, num: int) -> Int[np.ndarray, " num"]:
-    """The place of each label in the declared classes, as int32.
+def places_of(
+    labels: Any, classes: tuple[Any, ...], *, num: int, invalid: str = "error"
+) -> Int[np.ndarray, " num"]:
+    """The place of each label in the declared classes, as int32; every label by itself.
 
     A class that no label has is no error: whether it has one is a fact about the records.
+
+    Args:
+        labels: Of the records.
+        classes: All that are declared.
+        num: How many records there are.
+        invalid: What to do about labels of no class: "error", or "replace" them by the first class.
     """
-    given = np.asarray(labels)
-    if given.ndim == 2 and given.shape[1] == 1:
-        given = given[:, 0]
-    if given.ndim != 1 or len(given) != num:
+    check.one_of(INVALID, invalid=invalid)
+    labels = np.asarray(labels) if hasattr(labels, "__array__") else labels
+    if getattr(labels, "ndim", 1) == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    listed = list(labels) if getattr(labels, "ndim", 1) == 1 else None
+    if listed is None or len(listed) != num:
         raise ValueError(
             "labels must be one for each record of features, got an array of another shape."
         )
-    places = np.full(num, -1, np.int32)
-    for place, name in enumerate(classes):
-        places[np.asarray(given == name, bool)] = place
+    known = {name: place for place, name in enumerate(classes)}
+    places = np.array([_place(label, known) for label in listed], np.int32)
     if (places < 0).any():
+        if invalid == "replace":
+            return np.maximum(places, 0)
         raise ValueError(
             f"labels hold values that are not among the declared classes {classes!r}. Declare all "
             "classes, or leave out records of others."
@@ -89,25 +113,35 @@ def places_of(labels: Any, classes: tuple[Any, ...], *, num: int) -> Int[np.ndar
     return places
 
 
+def _place(label: Any, known: dict[Any, int]) -> int:
+    try:
+        return known.get(label, -1)
+    except TypeError:  # a list, say, which has no hash
+        return -1
+
+
 def _to_unit(rows: np.ndarray, domain: Domain) -> Float[np.ndarray, "rows dim"]:
-    scaled = domain.encode(domain.clamp(rows)) / domain.border
+    scaled = domain.encode(domain.clamp(domain.finite(rows))) / domain.border
     return np.clip(scaled, -1.0, 1.0).astype(np.float32)
 
 
-def _series(features: tuple[Any, ...]) -> Series:
+def _series(features: tuple[Any, ...], *, invalid: str) -> Series:
     if len(features) != 3:
         raise ValueError(
             f"series must be (values, mask, since), got {len(features)} arrays. {_MASKS}"
         )
-    try:
-        values, mask, since = (np.asarray(part, np.float64) for part in features)
-    except (TypeError, ValueError) as error:
-        raise ValueError("values, mask and since must be arrays of numbers.") from error
+    read = [arrays.numbers(arrays.as_array(part)) for part in features]
+    values, mask, since = (arrays.or_nan(cells) for cells in read)
     if values.ndim != 3 or 0 in values.shape[1:] or not values.shape == mask.shape == since.shape:
         raise ValueError(
             "values, mask and since must have one shape, (records, time, features), got "
             f"{values.ndim}, {mask.ndim} and {since.ndim} axes that do not agree."
         )
+    if invalid == "replace":
+        mask = np.where(np.isfinite(values) & (mask == 1), 1.0, 0.0)
+        return Series(np.where(mask > 0, values, 0.0), mask, np.nan_to_num(since))
+    if any(cells.unreadable.any() for cells in read):
+        raise ValueError("values, mask and since must be arrays of numbers.")
     if not np.isin(mask, (0, 1)).all():
         raise ValueError("mask must be 1 where a value was measured and 0 where not.")
     if not np.isfinite(since).all():

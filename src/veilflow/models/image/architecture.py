@@ -1,14 +1,13 @@
 """Sizes of the networks of an image model, as plain settings: what a file can hold."""
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
 
 import jax
 from jaxtyping import Array, Key
 
-from veilflow._core import check
+from veilflow._core import fields
 from veilflow.flows import Flow
 from veilflow.models.image.latent_flow import latent_flow
 from veilflow.models.image.networks import Activation, Decoder, Encoder, check_sizes, halved
@@ -39,29 +38,29 @@ class ImageArchitecture:
     blocks: int = 9
     hidden: tuple[int, ...] = (200, 200)
     """Sizes of the hidden layers in each block of the flow."""
-    scalar_map: Literal["affine", "spline"] = "affine"
+    scalar_map: str = "affine"
+    """"affine" or "spline": how each coordinate of a code is mapped."""
 
     def __post_init__(self) -> None:
-        for name in ("size", "channels", "hidden"):
-            value = getattr(self, name)
-            if not isinstance(value, list | tuple) or len(value) > _MOST_LAYERS:
-                raise TypeError(f"{name} must be a tuple of sizes such as (32, 64), got {value!r}.")
-        if len(self.size) != 2:
-            raise ValueError(f"size must be height and width, got {len(self.size)} numbers.")
+        count, counts = fields.count(), fields.each(fields.count())
+        fields.convert(
+            self,
+            size=fields.each(count, lengths=(2,)),
+            colors=count,
+            channels=counts,
+            latent=count,
+            blocks=count,
+            hidden=counts,
+            scalar_map=fields.word(*_NUM_PARAMS),
+        )
         check_sizes(self.size, self.colors, self.channels, self.latent, self.activation)
-        check.count(blocks=self.blocks)
-        for number in self.hidden:
-            check.count(hidden=number)
-        check.one_of(tuple(_NUM_PARAMS), scalar_map=self.scalar_map)
+        if max(len(self.channels), len(self.hidden)) > _MOST_LAYERS:
+            raise ValueError(f"channels and hidden may have {_MOST_LAYERS} sizes each.")
         if max(self.size) > _MOST_SIDE or self.blocks > _MOST_BLOCKS:
             raise ValueError(
                 f"an image may have {_MOST_SIDE} pixels a side and a flow {_MOST_BLOCKS} blocks, got "
                 f"{self.size[0]} x {self.size[1]} and {self.blocks}."
             )
-        for name in ("size", "channels", "hidden"):  # plain numbers, as a file holds them
-            object.__setattr__(self, name, tuple(int(number) for number in getattr(self, name)))
-        for name in ("colors", "latent", "blocks"):
-            object.__setattr__(self, name, int(getattr(self, name)))
 
     @property
     def activation(self) -> Activation:
@@ -109,15 +108,6 @@ class ImageArchitecture:
         outputs = (self.latent - seen) * _NUM_PARAMS[self.scalar_map]
         sizes = (seen + condition_dim, *self.hidden, outputs)
         return self.blocks * sum(b * (a + 1) for a, b in pairwise(sizes))
-
-    def to_json(self) -> dict[str, Any]:
-        """The sizes as plain JSON values."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "ImageArchitecture":
-        """The sizes written by `to_json`."""
-        return cls(**data)
 
 
 PRESETS = {

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from veilflow._core.chunks import apply_in_chunks
 from veilflow._core.keys import Secret
 from veilflow.images import ImageSpec
 from veilflow.images.arrays import empty_pixels
@@ -89,13 +90,12 @@ def apply(
     """
     size = block_size(spec)
     for place in np.unique(places):
-        members = np.flatnonzero(places == place)
-        for start in range(0, len(members), size):
-            which = members[start : start + size]
-            block = np.zeros((size, *spec.shape), pixels.dtype)
-            block[: len(which)] = pixels[which]
-            found = program(models, jnp.int32(place), jnp.asarray(block))
-            out[which] = np.asarray(found)[: len(which)]
+        which, own = np.flatnonzero(places == place), jnp.int32(place)
+        out[which] = apply_in_chunks(
+            lambda block, own=own: program(models, own, jnp.asarray(block)),
+            pixels[which],
+            size=size,
+        )
     return out
 
 

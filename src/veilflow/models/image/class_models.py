@@ -17,7 +17,7 @@ from veilflow.models.image.architecture import ImageArchitecture
 from veilflow.models.image.latent_model import LatentModel
 
 PARTITIONS = ("flows", "models", "none")
-"""What each class has of its own: a flow, a whole model, or nothing but what its flow is told."""
+"""What each class has of its own: a flow, a whole model, or nothing but a condition of the flow."""
 
 
 def num_parts(partition: str, num_classes: int) -> int:
@@ -26,7 +26,7 @@ def num_parts(partition: str, num_classes: int) -> int:
 
 
 def condition_dim(partition: str, num_classes: int) -> int:
-    """How many numbers a flow is told: which class it is, where one flow serves all."""
+    """How many numbers a flow is conditioned on: the class, where one flow serves all."""
     return num_classes if partition == "none" else 0
 
 

@@ -1,9 +1,10 @@
 """A fitted image model: samples, scores of codes, and the guarantee they carry."""
 
-import os
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
+import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -11,32 +12,28 @@ from veilflow._core import check
 from veilflow._core.keys import Secret
 from veilflow.images import Images, ImageSpec, read_images
 from veilflow.images.classes import NOT_A_CLASS, class_places
-from veilflow.models import artifact as artifacts
-from veilflow.models.image import blocks, files
+from veilflow.models.fitted import ARRAYS, Fitted
+from veilflow.models.image import blocks
 from veilflow.models.image.class_models import ClassModels
-from veilflow.models.image.reading import labeled_images
-from veilflow.privacy.guarantees import Guarantee
-from veilflow.privacy.ledger import Ledger
+from veilflow.models.image.image_plan import ImagePlan
+from veilflow.releases.plan import FitPlan
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FittedImageFlow:
+class FittedImageFlow(Fitted):
     """A released image model. All of its methods are post-processing: they cost nothing.
 
     What is computed for private images (scores, reconstructions) is as private as they are.
 
     Attributes:
+        models: The networks of all classes.
         spec: What was declared about the images.
-        ledger: Every release that went into the model.
-        guarantee: What the ledger adds up to, with its assumptions.
-        settings: Public settings and released facts of the fit.
     """
 
-    models: ClassModels = field(repr=False)
+    kind: ClassVar[str] = "ImageFlow"
+
+    models: ClassModels = field(repr=False, metadata=ARRAYS)
     spec: ImageSpec
-    ledger: Ledger
-    guarantee: Guarantee
-    settings: dict[str, Any]
 
     @property
     def classes(self) -> tuple[str, ...] | tuple[int, ...]:
@@ -93,8 +90,8 @@ class FittedImageFlow:
             images: As for `fit`.
             labels: As for `fit`.
         """
-        found = labeled_images(images, labels, self.spec)
-        return self._log_prob(found.pixels, _places(found))
+        labeled = read_images(images, self.spec, labels=labels)
+        return self._log_prob(labeled.pixels, _places(labeled))
 
     def log_prob_by_class(self, images: Any) -> Float[np.ndarray, "images classes"]:
         """The same for each image in every class, in the order of the class list.
@@ -129,39 +126,28 @@ class FittedImageFlow:
             images: As for `fit`.
             labels: As for `fit`.
         """
-        found = labeled_images(images, labels, self.spec)
+        labeled = read_images(images, self.spec, labels=labels)
         as_bytes = self.spec.is_byte
-        out = np.empty(found.pixels.shape, np.uint8 if as_bytes else np.float32)
+        out = np.empty(labeled.pixels.shape, np.uint8 if as_bytes else np.float32)
         program = blocks.reconstruct_bytes if as_bytes else blocks.reconstruct
-        places = _places(found)
-        pixels = blocks.apply(program, self.models, found.pixels, places, self.spec, out)
-        return Images(pixels, found.labels, self.spec)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one `*.veil` file, all or nothing."""
-        artifacts.save(self.to_artifact(), path)
-
-    def to_artifact(self) -> artifacts.Artifact:
-        """The model as plain data."""
-        return artifacts.Artifact(
-            model="ImageFlow",
-            manifest=self.settings,
-            ledger=self.ledger,
-            guarantee=self.guarantee,
-            schema={"images": self.spec.to_json()},
-            arrays=files.arrays_of(self.models),
-        )
+        places = _places(labeled)
+        pixels = blocks.apply(program, self.models, labeled.pixels, places, self.spec, out)
+        return Images(pixels, labeled.labels, self.spec)
 
     @classmethod
-    def from_artifact(cls, artifact: artifacts.Artifact) -> "FittedImageFlow":
-        """The model that `to_artifact` described."""
-        spec = ImageSpec.from_json(artifact.schema["images"])
-        return cls(
-            models=files.read_models(artifact.manifest["recipe"], artifact.arrays, spec),
-            spec=spec,
-            ledger=artifact.ledger,
-            guarantee=artifact.guarantee,
-            settings=artifact.manifest,
+    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> ClassModels:
+        if not isinstance(plan, ImagePlan) or plan.spec != public["spec"]:
+            raise ValueError("the plan is not one for images of the declared kind.")
+        # before anything is built: a file cannot ask for more work than it has numbers
+        if plan.num_numbers != num_numbers:
+            raise ValueError("there are not as many numbers as the settings ask for.")
+        return eqx.filter_eval_shape(
+            lambda: ClassModels.create(
+                plan.flow,
+                num_classes=plan.num_classes,
+                partition=plan.partition,
+                key=jax.random.key(0),
+            )
         )
 
     def _log_prob(self, pixels: np.ndarray, places: np.ndarray) -> Float[np.ndarray, " images"]:
@@ -194,11 +180,10 @@ class FittedImageFlow:
         more = " ..." if len(self.classes) > 10 else ""
         return f"Classes are {', '.join(map(repr, self.classes[:10]))}{more}."
 
-    def __repr__(self) -> str:
+    def _about(self) -> str:
         spec = self.spec
-        size = f"{spec.height} x {spec.width} x {spec.channels}"
         classes = f", {len(spec.classes)} classes" if spec.classes else ""
-        return f"FittedImageFlow({size}{classes}; {self.guarantee})"
+        return f"{spec.height} x {spec.width} x {spec.channels}{classes}"
 
 
 def _places(images: Images) -> np.ndarray:

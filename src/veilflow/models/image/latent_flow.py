@@ -1,7 +1,5 @@
 """The density of codes: a RealNVP whose blocks are scanned."""
 
-from typing import Literal
-
 from jaxtyping import Array, Key
 
 from veilflow._core import check
@@ -26,7 +24,7 @@ def latent_flow(
     blocks: int = 9,
     hidden: tuple[int, ...] = (200, 200),
     activation: Activation = "relu",
-    scalar_map: Literal["affine", "spline"] = "affine",
+    scalar_map: str = "affine",
     num_bins: int = 8,
     bound: float = 4.0,
     log_scale_bound: float = 1.0,

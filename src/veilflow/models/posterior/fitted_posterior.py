@@ -1,9 +1,8 @@
 """A fitted posterior: draws, densities, moments and intervals, and the guarantee they carry."""
 
-import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -12,12 +11,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from veilflow._core import check
+from veilflow._core.chunks import apply_in_chunks
 from veilflow._core.keys import Secret
 from veilflow.flows import Chain, FixedLinear, Flow, StandardNormal
-from veilflow.models import artifact as artifacts
-from veilflow.models.posterior.guides import Guide, skeleton
-from veilflow.privacy.guarantees import Guarantee
-from veilflow.privacy.ledger import Ledger
+from veilflow.models.assembly import restored
+from veilflow.models.fitted import ARRAYS, Fitted
+from veilflow.models.posterior.guides import skeleton
+from veilflow.models.posterior.posterior_plan import PosteriorPlan
+from veilflow.models.posterior.regressions import Regression
+from veilflow.releases.plan import FitPlan
 
 _CHUNK = 4096
 """Draws made at once, by one compiled program."""
@@ -26,27 +28,38 @@ _MOST_NUMBERS = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FittedPosterior:
+class FittedPosterior(Fitted):
     """A released posterior. All of its methods are post-processing: they cost nothing.
+
+    `facts` holds what the rounds released, if there were any: `mean`, `precision` and `noise` of a
+    quadratic of the log-likelihood, `unknown` (in how many directions nothing stood out of the noise)
+    and `few`.
 
     Attributes:
         flow: The guide, a density over parameters.
         parameters: Their names.
-        ledger: Every release that went into it.
-        guarantee: What the ledger adds up to, with its assumptions.
-        settings: Public settings and released facts of the fit.
+        regression: What the parameters are of, where that is a regression by declared columns.
     """
 
-    flow: Flow = field(repr=False)
+    kind: ClassVar[str] = "FlowPosterior"
+
+    flow: Flow = field(repr=False, metadata=ARRAYS)
     parameters: tuple[str, ...]
-    ledger: Ledger
-    guarantee: Guarantee
-    settings: dict[str, Any]
+    regression: Regression | None = None
+
+    def __post_init__(self) -> None:
+        if self.regression is not None and self.regression.parameters != self.parameters:
+            raise ValueError("the regression and the parameters do not belong together.")
 
     @property
     def dim(self) -> int:
         """How many parameters there are."""
         return self.flow.dim
+
+    @property
+    def few(self) -> bool:
+        """Whether there were few records for the noise, so that the posterior is less sure."""
+        return self.facts.get("few") is True
 
     def sample(self, num_draws: int, *, seed: int | None = None) -> Float[np.ndarray, "draws dim"]:
         """Draws of the parameters.
@@ -72,13 +85,8 @@ class FittedPosterior:
         thetas = np.atleast_2d(np.asarray(thetas, np.float32))
         if thetas.ndim != 2 or thetas.shape[1] != self.dim:
             raise ValueError(f"thetas must have {self.dim} columns, got shape {thetas.shape}.")
-        found = []
-        for start in range(0, len(thetas), _CHUNK):
-            part = thetas[start : start + _CHUNK]
-            padded = np.zeros((_CHUNK, self.dim), np.float32)
-            padded[: len(part)] = part
-            found.append(np.asarray(_log_prob(self.flow, jnp.asarray(padded)))[: len(part)])
-        return np.concatenate(found)
+        score = lambda part: _log_prob(self.flow, jnp.asarray(part))  # noqa: E731
+        return apply_in_chunks(score, thetas, size=_CHUNK)
 
     @cached_property
     def _draws(self) -> Float[np.ndarray, "draws dim"]:
@@ -114,61 +122,31 @@ class FittedPosterior:
         ends = [(1 - level) / 2, (1 + level) / 2]
         return np.quantile(self._draws, ends, axis=0).T
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the posterior to one `*.veil` file, all or nothing."""
-        artifacts.save(self.to_artifact(), path)
-
-    def to_artifact(self) -> artifacts.Artifact:
-        """The posterior as plain data."""
-        leaves = jax.tree.leaves(eqx.filter(self.flow, eqx.is_array))
-        return artifacts.Artifact(
-            model="FlowPosterior",
-            manifest=self.settings,
-            ledger=self.ledger,
-            guarantee=self.guarantee,
-            schema={"parameters": list(self.parameters)},
-            arrays={f"flow{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)},
-        )
-
     @classmethod
-    def from_artifact(cls, artifact: artifacts.Artifact) -> "FittedPosterior":
-        """The posterior that `to_artifact` described."""
-        settings, names = artifact.manifest, artifact.schema["parameters"]
-        guide, dim = Guide.from_json(settings["guide"]), settings["dim"]
-        check.count(dim=dim)
-        if type(names) is not list or len(names) != dim:
+    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> Any:
+        if not isinstance(plan, PosteriorPlan) or len(public["parameters"]) != plan.dim:
             raise ValueError("there must be a name for each parameter.")
-        have = sum(array.size for array in artifact.arrays.values())
+        guide, dim = plan.flow, plan.dim
         # before anything is built: a file cannot ask for more work than it has numbers
-        if have > _MOST_NUMBERS or dim * dim > have or max((0, *guide.hidden)) > have:
+        asked = max(dim * dim, *guide.hidden, 0)
+        if num_numbers > _MOST_NUMBERS or asked > num_numbers:
             raise ValueError("there are not as many numbers as the settings ask for.")
         bones = skeleton(guide, dim)
-        shape = bones.bijection(jnp.zeros(bones.size))
-        place = FixedLinear(factor=np.eye(dim), shift=np.zeros(dim))
-        blank = Flow(StandardNormal(dim), Chain((shape, place)))
-        arrays, rest = eqx.partition(blank, eqx.is_array)
-        leaves, treedef = jax.tree.flatten(arrays)
-        found = [artifact.arrays[f"flow{i}"] for i in range(len(leaves))]
-        for array, want in zip(found, leaves, strict=True):
-            if array.shape != want.shape or array.dtype != want.dtype:
-                raise ValueError("arrays do not have the shapes the settings ask for.")
-            if not np.isfinite(array).all():
-                raise ValueError("arrays hold numbers that are not finite.")
-        flow = eqx.combine(jax.tree.unflatten(treedef, map(jnp.asarray, found)), rest)
-        maps = flow.bijection.bijections
-        flow = Flow(flow.base, Chain((*maps[:-1], maps[-1].restored())))
-        return cls(
-            flow=flow,
-            parameters=tuple(map(str, names)),
-            ledger=artifact.ledger,
-            guarantee=artifact.guarantee,
-            settings=settings,
-        )
 
-    def __repr__(self) -> str:
+        def blank() -> Flow:
+            place = FixedLinear(factor=np.eye(dim), shift=np.zeros(dim))
+            maps = (bones.bijection(jnp.zeros(bones.size)), place)
+            return Flow(StandardNormal(dim), Chain(maps))
+
+        return eqx.filter_eval_shape(blank)
+
+    @classmethod
+    def checked(cls, tree: Flow) -> Flow:
+        return restored(tree)
+
+    def _about(self) -> str:
         pairs = zip(self.parameters, self.mean, self.sd, strict=True)
-        told = ", ".join(f"{name} {mean:.4g} ± {sd:.2g}" for name, mean, sd in pairs)
-        return f"FittedPosterior({told}; {self.guarantee})"
+        return ", ".join(f"{name} {mean:.4g} ± {sd:.2g}" for name, mean, sd in pairs)
 
 
 @eqx.filter_jit

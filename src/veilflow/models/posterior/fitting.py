@@ -14,7 +14,7 @@ from veilflow.flows import FixedLinear
 from veilflow.models.posterior.flat_guide import FlatGuide
 from veilflow.models.posterior.guides import Guide, skeleton
 from veilflow.models.posterior.objectives import objective
-from veilflow.models.posterior.rounds import LogPrior, Surrogate
+from veilflow.releases.rounds.surrogate import LogPrior, Surrogate
 
 _STEPS, _DRAWS, _RATE = 600, 256, 0.02
 _NORMAL = 1e-3

@@ -1,6 +1,6 @@
 """Guides: the families a posterior is sought in, as plain settings a file can hold."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Key
 
 from veilflow._core import check
+from veilflow._core.fields import convert, count, each
 from veilflow.flows import LU, AbstractBijection, ActNorm, architectures
 from veilflow.nn.frozen import trainable_part
 from veilflow.nn.masked import MaskedDense
@@ -45,11 +46,7 @@ class Guide:
         check.count(blocks=self.blocks)
         if self.blocks > _MOST_BLOCKS:
             raise ValueError(f"blocks must be at most {_MOST_BLOCKS}, got {self.blocks}.")
-        for size in self.hidden:
-            check.count(hidden=size)
-        check.count(num_bins=self.num_bins, at_least=2)
-        object.__setattr__(self, "hidden", tuple(int(size) for size in self.hidden))
-        object.__setattr__(self, "blocks", int(self.blocks))
+        convert(self, hidden=each(count()), blocks=count(), num_bins=count(at_least=2))
 
     def build(self, dim: int, *, key: Key[Array, ""]) -> AbstractBijection:
         """A map from standard normals, close to the identity."""
@@ -61,16 +58,6 @@ class Guide:
         if self.kind == "nsf":
             sizes["num_bins"] = self.num_bins
         return getattr(architectures, self.kind)(dim, **sizes).bijection
-
-    def to_json(self) -> dict[str, Any]:
-        """The settings as plain JSON values."""
-        return {**asdict(self), "hidden": list(self.hidden)}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Guide":
-        """The settings written by `to_json`."""
-        names = ("kind", "blocks", "num_bins")
-        return cls(hidden=tuple(data["hidden"]), **{name: data[name] for name in names})
 
 
 class Skeleton:

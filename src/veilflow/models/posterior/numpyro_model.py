@@ -36,6 +36,7 @@ class NumpyroModel:
                 "a NumPyro model needs NumPyro: pip install 'veilflow[posterior]'."
             ) from error
         self._model, self._handlers, self._example = model, handlers, example
+        self.__wrapped__ = model  # what `code_hash` knows this object by
         sites = self._sites(example, None)
         latent = {name: site for name, site in sites.items() if not site["is_observed"]}
         if not latent or len(latent) == len(sites):

@@ -1,4 +1,9 @@
-"""Records of a scientific model: arrays of any shape, one record along their first axis."""
+"""Records of a scientific model: arrays of any shape, one record along their first axis.
+
+All numbers become float32, whole ones as well. The type of an array depends on its records: one NaN
+makes whole numbers floats, and those that stay whole wrap around at 2^31 on the device. A likelihood
+that counts or indexes by a number of a record rounds it: `jnp.round(x).astype(int)`.
+"""
 
 import os
 from typing import Any
@@ -8,6 +13,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from veilflow.privacy.guarantees import Sensitive
+from veilflow.privacy.unit import Unit
+from veilflow.tabular import arrays
 from veilflow.tabular.io import read_rows
 
 
@@ -18,22 +25,24 @@ def opened(records: Any) -> Sensitive[PyTree]:
         records: An array, a tuple or dictionary of arrays, a frame, or the path of a file of numbers.
 
     Raises:
-        ValueError: There is no record, or arrays differ in length.
+        ValueError: Arrays differ in length, or have no axis for records.
+        TypeError: A cell is no number.
     """
     if isinstance(records, str | os.PathLike) or hasattr(records, "columns"):
         records = read_rows(records).values
-    arrays = jax.tree.map(_plain, records)
-    lengths = {array.shape[:1] for array in jax.tree.leaves(arrays)}
-    if len(lengths) != 1 or lengths & {(), (0,)}:
+    plain = jax.tree.map(_plain, records)
+    lengths = {array.shape[:1] for array in jax.tree.leaves(plain)}
+    if len(lengths) != 1 or () in lengths:
         raise ValueError(
-            "records must be arrays of one common, positive length: one record along the first axis "
-            "of each. Give an array, or a tuple or dictionary of arrays."
+            "records must be arrays of one common length: one record along the first axis of each. "
+            "Give an array, or a tuple or dictionary of arrays."
         )
-    return Sensitive(arrays, description="records of a model")
+    return Sensitive(plain, description="records of a model", unit=Unit.RECORD)
 
 
 def _plain(array: Any) -> np.ndarray:
-    array = np.asarray(array)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"records must hold numbers, got an array of {array.dtype}.")
-    return array.astype(np.float32) if array.dtype.kind == "f" else array
+    cells = arrays.numbers(np.asarray(array))
+    if cells.unreadable.any():
+        raise TypeError("records must hold numbers, and some cells are none.")
+    with np.errstate(over="ignore"):  # too large for float32 is infinite, and adds nothing to a sum
+        return arrays.or_nan(cells).astype(np.float32)

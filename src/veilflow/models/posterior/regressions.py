@@ -136,10 +136,3 @@ class Regression:
         inside = np.clip(np.asarray(values, np.float64), low, high)
         scaled = ((inside - self.middle) / self.half).astype(np.float32)
         return scaled[:, :-1], scaled[:, -1]
-
-    def to_json(self) -> dict[str, Any]:
-        """What was declared, as plain JSON values."""
-        names = (*self.columns, self.target)
-        bounds = {n: [float(x) for x in e] for n, *e in zip(names, *self.bounds, strict=True)}
-        told = {"kind": self.kind, "target": self.target, "columns": list(self.columns)}
-        return {**told, "bounds": bounds, "prior_scale": float(self.prior_scale)}

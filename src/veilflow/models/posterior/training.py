@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from veilflow.models.posterior.flat_guide import FlatGuide
-from veilflow.models.posterior.rounds import LogPrior
 from veilflow.models.posterior.short_sums import with_short_sums
-from veilflow.models.posterior.statistics import LogLikelihood
+from veilflow.releases.rounds.statistics import LogLikelihood
+from veilflow.releases.rounds.surrogate import LogPrior
 
 
 @lru_cache(maxsize=64)

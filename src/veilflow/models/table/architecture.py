@@ -1,11 +1,12 @@
-"""Which flow a table gets, other than the flow of codes, as plain settings that a file can hold."""
+"""Which flow a table gets, as plain settings that a file can hold."""
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self
 
 from jaxtyping import Array, Key
 
 from veilflow._core import check
+from veilflow._core.fields import convert, count, each, optional, positive
 from veilflow.flows.hflow import HFlow
 from veilflow.flows.variables import Variables
 
@@ -16,7 +17,49 @@ _MOST = {"blocks": 1000, "bins": 1000, "layers": 20, "units": 2**16}
 
 
 @dataclass(frozen=True, kw_only=True)
-class HFlowArchitecture:
+class TableArchitecture:
+    """What the flows of a table have in common.
+
+    Attributes:
+        most_bins: About how many bins a number is cut into; None until the planner has set it.
+    """
+
+    most_bins: int | None = None
+
+    def resolved(self, **defaults: Any) -> Self:
+        """This flow with defaults for the sizes that are still None."""
+        names = {field.name for field in fields(self)}
+        open_ = {name for name in names & set(defaults) if getattr(self, name) is None}
+        return replace(self, **{name: defaults[name] for name in open_})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeArchitecture(TableArchitecture):
+    """The sizes of the flow of codes; made by `codes`.
+
+    Attributes:
+        hidden: Sizes of the hidden layers.
+        label_weight: How often the label counts in the loss.
+        num_waves: Features of a number.
+    """
+
+    hidden: tuple[int, ...] | None = None
+    label_weight: float | None = None
+    num_waves: int | None = None
+
+    def __post_init__(self) -> None:
+        convert(
+            self,
+            most_bins=optional(count()),
+            hidden=optional(each(count())),
+            label_weight=optional(positive),
+            num_waves=optional(count()),
+        )
+        _check_most(hidden=self.hidden or ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class HFlowArchitecture(TableArchitecture):
     """The sizes and parts of the paper's flow; made by `hflow`."""
 
     blocks: int
@@ -31,24 +74,15 @@ class HFlowArchitecture:
         check.one_of(_LINEAR, linear=self.linear)
         check.one_of(_NETWORKS, network=self.network)
         check.one_of(_DEQUANTIZATIONS, dequantization=self.dequantization)
-        check.count(blocks=self.blocks, rank=self.rank)
-        check.count(bins=self.bins, at_least=2)
-        if not isinstance(self.hidden, list | tuple) or len(self.hidden) > _MOST["layers"]:
-            raise TypeError(
-                f"hidden must be a tuple of sizes such as (64, 64), got {self.hidden!r}."
-            )
-        for size in self.hidden:
-            check.count(hidden=size)
-        for name, value in {
-            "blocks": self.blocks,
-            "bins": self.bins,
-            "units": sum(self.hidden),
-        }.items():
-            if value > _MOST[name]:
-                raise ValueError(f"{name} must be at most {_MOST[name]}, got {value}.")
-        for name in ("blocks", "bins", "rank"):
-            object.__setattr__(self, name, int(getattr(self, name)))
-        object.__setattr__(self, "hidden", tuple(int(size) for size in self.hidden))
+        convert(
+            self,
+            most_bins=optional(count()),
+            blocks=count(),
+            bins=count(at_least=2),
+            hidden=each(count()),
+            rank=count(),
+        )
+        _check_most(blocks=self.blocks, bins=self.bins, hidden=self.hidden)
 
     def check_fits(self, num_variables: int) -> None:
         """Raise unless a flow of so many variables can have these sizes."""
@@ -60,19 +94,27 @@ class HFlowArchitecture:
 
     def build(self, variables: Variables, *, key: Key[Array, ""]) -> HFlow:
         """A fresh flow over rows of `variables`; the key is spent."""
-        return HFlow.create(variables.kinds, key=key, **asdict(self))
+        parts = {name: value for name, value in asdict(self).items() if name != "most_bins"}
+        return HFlow.create(variables.kinds, key=key, **parts)
 
-    def to_json(self) -> dict[str, Any]:
-        """The settings as plain JSON values."""
-        return {**asdict(self), "hidden": list(self.hidden)}
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "HFlowArchitecture":
-        """The settings written by `to_json`: all of them, and no other."""
-        names = {field.name for field in fields(cls)}
-        if not isinstance(data, dict) or set(data) != names:
-            raise ValueError(f"an hflow has the settings {', '.join(sorted(names))}, and no other.")
-        return cls(**{**data, "hidden": tuple(data["hidden"])})
+def codes(
+    *,
+    hidden: tuple[int, ...] | None = None,
+    label_weight: float | None = None,
+    most_bins: int | None = None,
+) -> CodeArchitecture:
+    """The flow of codes, for `TableFlow(flow=...)`: exact, fills gaps and takes given cells.
+
+    What is left at None is set by the planner.
+
+    Args:
+        hidden: Sizes of the hidden layers.
+        label_weight: How often the label counts in the loss: more than once brings out what predicts
+            it, at a small cost in likelihood.
+        most_bins: About how many bins a number is cut into.
+    """
+    return CodeArchitecture(hidden=hidden, label_weight=label_weight, most_bins=most_bins)
 
 
 def hflow(
@@ -84,6 +126,7 @@ def hflow(
     rank: int = 1,
     network: str = "conditional",
     dequantization: str = "uniform",
+    most_bins: int | None = None,
 ) -> HFlowArchitecture:
     """The flow of the paper of DP-HFlow, for `TableFlow(flow=...)`.
 
@@ -95,6 +138,8 @@ def hflow(
         rank: Of the low-rank map.
         network: "conditional", one network for all blocks, or "separate", one for each.
         dequantization: "uniform", or "variational" for noise that is trained.
+        most_bins: About how many bins a number is cut into for the marginals of a warm start; None
+            for the choice of the planner.
     """
     return HFlowArchitecture(
         blocks=blocks,
@@ -104,4 +149,13 @@ def hflow(
         rank=rank,
         network=network,
         dequantization=dequantization,
+        most_bins=most_bins,
     )
+
+
+def _check_most(*, hidden: tuple[int, ...], **sizes: int) -> None:
+    """Raise for sizes that no table needs: a file could ask for any work."""
+    asked = {**sizes, "layers": len(hidden), "units": sum(hidden)}
+    for name, value in asked.items():
+        if value > _MOST[name]:
+            raise ValueError(f"{name} must be at most {_MOST[name]}, got {value}.")

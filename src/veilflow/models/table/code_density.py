@@ -10,19 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32, Key
 
-from veilflow._core import check
+from veilflow._core.chunks import apply_in_chunks
 from veilflow.flows.code_flow import CodeFlow
 from veilflow.flows.codebook import Codebook
+from veilflow.models.table.architecture import CodeArchitecture
 from veilflow.models.table.balance import balanced
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.conditional import draw
-from veilflow.models.table.density import AbstractTableDensity, Loss, finite
+from veilflow.models.table.density import AbstractTableDensity, Loss
 from veilflow.tabular.codec import EncodedRows
 
 _BALANCE_ROWS, _BALANCE_CELLS = 100_000, 2**21
 """Rows that shares are compared on: fewer where columns are many, for time."""
 _CHUNK = 4096
-_MOST_UNITS = 2**16
 
 
 @cache
@@ -57,29 +57,23 @@ class CodeDensity(AbstractTableDensity):
     def create(
         cls,
         coder: Coder,
+        architecture: CodeArchitecture,
         *,
         label: int | None,
-        label_weight: float,
-        num_waves: int,
-        hidden: tuple[int, ...],
         key: Key[Array, ""],
     ) -> "CodeDensity":
         """Columns that are independent; the key is spent, for the weights.
 
         Args:
             coder: Of the table.
-            label: The column that comes last in the order of the flow.
-            label_weight: How often it counts in training, where there is one.
-            num_waves: Most cosines of a number.
-            hidden: Sizes of the hidden layers.
+            architecture: With all of its sizes.
+            label: The column that comes last in the order of the flow, and counts by its weight.
             key: Spent here.
         """
-        # the label last: its shares given all other columns are what records say most about
-        order = [j for j in range(len(coder.columns)) if j != label]
-        order += [] if label is None else [label]
-        book = codebook_of(coder, num_waves=num_waves)
-        flow = CodeFlow.create(book, key=key, order=order, hidden=hidden)
-        return cls(coder, flow, 1.0 if label is None else float(label_weight))
+        book = codebook_of(coder, architecture)
+        flow = _flow(book, architecture, label=label, key=key)
+        assert architecture.label_weight is not None
+        return cls(coder, flow, 1.0 if label is None else architecture.label_weight)
 
     def records(self, rows: EncodedRows) -> Int32[np.ndarray, "rows columns"]:
         """The codes of rows."""
@@ -104,78 +98,104 @@ class CodeDensity(AbstractTableDensity):
     def log_prob(self, rows: EncodedRows) -> Float[np.ndarray, " rows"]:
         """Exact scores."""
         codes = self.coder.codes(rows)
-        found = np.empty(len(codes))
-        for first in range(0, len(codes), _CHUNK):
-            part = codes[first : first + _CHUNK]
-            padded = np.zeros((_CHUNK, codes.shape[1]), np.int32)
-            padded[: len(part)] = part
-            found[first : first + _CHUNK] = np.asarray(_log_prob(self.flow, jnp.asarray(padded)))[
-                : len(part)
-            ]
-        return found + self.coder.log_within(rows)
+        exact = apply_in_chunks(lambda part: _log_prob(self.flow, part), codes, size=_CHUNK)
+        return exact.astype(np.float64) + self.coder.log_within(rows)
 
-    def settings(self) -> dict[str, Any]:
-        """What the arrays do not say."""
-        return {
-            "order": list(self.flow.order),
-            "hidden": [len(layer.out_degrees) for layer in self.flow.layers[:-1]],
-            "num_waves": self.flow.codebook.most_waves,
-            "label_weight": self.label_weight,
-        }
+    @property
+    def num_features(self) -> tuple[int, ...]:
+        """Features of each ordered column; spikes have one of their own."""
+        return self.flow.codebook.num_waves
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, Any]:
         """Weights, biases and the shares they stand on."""
-        arrays = {"log_mass": np.asarray(self.flow.codebook.log_mass)}
-        for i, layer in enumerate(self.flow.layers):
-            arrays[f"weight{i}"] = np.asarray(layer.weight)
-            arrays[f"bias{i}"] = np.asarray(layer.bias)
-        return arrays
+        layers = [{"weight": layer.weight, "bias": layer.bias} for layer in self.flow.layers]
+        return {"log_mass": self.flow.codebook.log_mass, "layers": layers}
 
     @classmethod
-    def read(
-        cls, settings: dict[str, Any], arrays: dict[str, np.ndarray], coder: Coder
-    ) -> "CodeDensity":
-        """The flow in a file. Layers must be of the shapes that the columns ask for."""
-        if set(settings) != {"order", "hidden", "num_waves", "label_weight"}:
-            raise ValueError(
-                "a flow of codes has an order, hidden, num_waves and label_weight, and no other."
+    def shapes(
+        cls,
+        num_codes: tuple[int, ...],
+        num_features: tuple[int, ...],
+        architecture: CodeArchitecture,
+        *,
+        ordered: tuple[bool, ...],
+        label: int | None,
+    ) -> dict[str, Any]:
+        """The shapes of `arrays`.
+
+        Args:
+            num_codes: Of each column.
+            num_features: As the property says.
+            architecture: With all of its sizes.
+            ordered: Which columns have codes in their order.
+            label: The place of the label.
+        """
+        slots = sum(num for num, own in zip(num_codes, ordered, strict=True) if own)
+
+        def make() -> CodeFlow:
+            book = Codebook(
+                sizes=num_codes,
+                ordered=ordered,
+                num_waves=num_features,
+                most_waves=architecture.num_waves or 0,
+                log_mass=jnp.zeros(sum(num_codes)),
+                waves=jnp.zeros((slots, sum(num_features))),
             )
-        check.positive(label_weight=settings["label_weight"])
-        hidden, order = tuple(settings["hidden"]), tuple(settings["order"])
-        for size in hidden:
-            check.count(hidden=size)
-        for place in order:
-            check.count(order=place, at_least=0)
-        check.count(num_waves=settings["num_waves"])
-        if sum(hidden) > _MOST_UNITS or f"weight{len(hidden)}" not in arrays:
-            raise ValueError("the network is not one that is fitted here.")
-        book = codebook_of(coder, num_waves=settings["num_waves"])
+            return _flow(book, architecture, label=label, key=jax.random.key(0))
+
+        skeleton = eqx.filter_eval_shape(make)
+        return cls(Coder(()), skeleton).arrays()
+
+    @classmethod
+    def restored(
+        cls,
+        coder: Coder,
+        arrays: dict[str, Any],
+        architecture: CodeArchitecture,
+        *,
+        label: int | None,
+    ) -> "CodeDensity":
+        """The density of `arrays`; features are made again from the shares of the coder.
+
+        Raises:
+            ValueError: Arrays are of other shapes than the columns ask for.
+        """
+        book = codebook_of(coder, architecture)
         skeleton = eqx.filter_eval_shape(
-            lambda: CodeFlow.create(book, key=jax.random.key(0), order=order, hidden=hidden)
+            lambda: _flow(book, architecture, label=label, key=jax.random.key(0))
         )
-        layers = []
-        for i, layer in enumerate(skeleton.layers):
-            weight, bias = finite(arrays[f"weight{i}"]), finite(arrays[f"bias{i}"])
-            if weight.shape != layer.weight.shape or bias.shape != layer.bias.shape:
-                raise ValueError("arrays do not have the shapes the settings ask for.")
-            both = jnp.asarray(weight), jnp.asarray(bias)
-            layers.append(eqx.tree_at(lambda one: (one.weight, one.bias), layer, both))
-        log_mass = finite(arrays["log_mass"])
-        if log_mass.shape != book.log_mass.shape:
-            raise ValueError("arrays do not have the shapes the settings ask for.")
-        book = eqx.tree_at(lambda one: one.log_mass, book, jnp.asarray(log_mass))
-        flow = CodeFlow(book, tuple(layers), skeleton.order)
-        return cls(coder, flow, float(settings["label_weight"]))
+        wanted = jax.tree.map(lambda leaf: leaf.shape, cls(coder, skeleton).arrays())
+        if wanted != jax.tree.map(lambda leaf: leaf.shape, arrays):
+            raise ValueError("arrays do not have the shapes that the columns ask for.")
+        layers = [
+            eqx.tree_at(lambda one: (one.weight, one.bias), layer, (own["weight"], own["bias"]))
+            for layer, own in zip(skeleton.layers, arrays["layers"], strict=True)
+        ]
+        book = eqx.tree_at(lambda one: one.log_mass, book, arrays["log_mass"])
+        assert architecture.label_weight is not None
+        weight = 1.0 if label is None else architecture.label_weight
+        return cls(coder, CodeFlow(book, tuple(layers), skeleton.order), weight)
 
 
-def codebook_of(coder: Coder, *, num_waves: int) -> Codebook:
+def _flow(
+    book: Codebook, architecture: CodeArchitecture, *, label: int | None, key: Key[Array, ""]
+) -> CodeFlow:
+    # the label last: its shares given all other columns are what records say most about
+    order = [j for j in range(book.num_columns) if j != label]
+    order += [] if label is None else [label]
+    assert architecture.hidden is not None
+    return CodeFlow.create(book, key=key, order=order, hidden=architecture.hidden)
+
+
+def codebook_of(coder: Coder, architecture: CodeArchitecture) -> Codebook:
     """The codebook of a coder: shares of codes, and features of ordered ones."""
     columns = coder.columns
+    assert architecture.num_waves is not None
     return Codebook.create(
         [column.mass for column in columns],
         ordered=[column.ordered for column in columns],
         gaps=[column.ordered and column.nullable for column in columns],
-        num_waves=num_waves,
+        num_waves=architecture.num_waves,
     )
 
 

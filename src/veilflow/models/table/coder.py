@@ -2,6 +2,7 @@
 
 A listed column has the codes of the schema. A column with positions has its bins, and a missing cell
 is one more code. What is inside a bin is drawn, and scored, by the released histogram of the column.
+`coding.py` makes coders.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int32
 
 from veilflow.models.table.bins import Bins
-from veilflow.models.table.cells import ColumnCells
+from veilflow.releases.table.cells import ColumnCells
 from veilflow.tabular.codec import EncodedRows
 
 

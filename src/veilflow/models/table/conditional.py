@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, Int32, Key
 
 from veilflow.flows.code_flow import CodeFlow
 from veilflow.flows.code_sampler import FREE, CodeSampler
-from veilflow.models.table.cells import is_real
+from veilflow.releases.table.cells import is_real
 from veilflow.tabular.codec import EncodedRows, Vocabularies, encode, open_numbers
 from veilflow.tabular.columns import Categorical, Ordinal
 from veilflow.tabular.facts import OTHER

@@ -27,7 +27,7 @@ class AbstractTableDensity(ABC):
     flow: Any
 
     kind: ClassVar[str]
-    """Its name in files."""
+    """Its name in messages."""
     public_loss: ClassVar[Callable[[Any], Array] | None]
 
     @property
@@ -57,26 +57,15 @@ class AbstractTableDensity(ABC):
     def log_prob(self, rows: EncodedRows) -> Float[np.ndarray, " rows"]:
         """The natural log of the density of each row, in units of the data."""
 
-    @abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """What `read` needs beside arrays and coder, as plain JSON values."""
+    @property
+    def num_features(self) -> tuple[int, ...]:
+        """What the shapes of its arrays follow from beside the schema; nothing by default."""
+        return ()
 
     @abstractmethod
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The released numbers of the flow."""
-
-    @classmethod
-    @abstractmethod
-    def read(cls, settings: dict[str, Any], arrays: dict[str, np.ndarray], coder: Coder) -> Self:
-        """What `settings` and `arrays` wrote; refuses arrays of other shapes."""
+    def arrays(self) -> Any:
+        """The released numbers of the flow, as a tree."""
 
     def with_flow(self, flow: Any) -> Self:
         """The same with another flow."""
         return replace(self, flow=flow)
-
-
-def finite(array: np.ndarray) -> np.ndarray:
-    """The array, if it holds finite numbers in single precision."""
-    if array.dtype != np.float32 or not np.isfinite(array).all():
-        raise ValueError("arrays must hold finite numbers in single precision.")
-    return array

@@ -4,7 +4,8 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -12,8 +13,9 @@ from jaxtyping import Float
 from veilflow._core import check
 from veilflow._core.keys import Secret
 from veilflow.flows.code_flow import FREE, CodeFlow
-from veilflow.models import artifact as artifacts
-from veilflow.models.table import files
+from veilflow.models.estimator import Fit, facts_of
+from veilflow.models.fitted import ARRAYS, Fitted
+from veilflow.models.table import parts, restoring
 from veilflow.models.table.code_density import CodeDensity
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.conditional import (
@@ -26,9 +28,9 @@ from veilflow.models.table.conditional import (
 from veilflow.models.table.constrained import constrained
 from veilflow.models.table.density import AbstractTableDensity
 from veilflow.models.table.imputation import filled_table
-from veilflow.privacy.guarantees import Guarantee
-from veilflow.privacy.ledger import Ledger
-from veilflow.tabular.codec import EncodedRows, Vocabularies, decode, encode, write_encoded
+from veilflow.models.table.table_plan import TablePlan
+from veilflow.releases.plan import FitPlan
+from veilflow.tabular.codec import EncodedRows, decode, encode, write_encoded
 from veilflow.tabular.frames import library_of, to_library
 from veilflow.tabular.schema import Schema
 
@@ -40,25 +42,62 @@ _TRIES = 20
 """Blocks in a row without a single row that fulfills the constraints, before giving up."""
 
 
-@dataclass(frozen=True, repr=False)
-class FittedTableFlow:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FittedTableFlow(Fitted):
     """A private density over rows of a schema. May be published.
 
     Attributes:
-        density: The flow, and the coder between it and rows.
         schema: Declared, with what was discovered.
         vocabularies: Discovered values of open columns.
-        ledger: Every release that went into the model.
-        guarantee: What the ledger adds up to, with its assumptions.
-        settings: Public settings and released facts of the fit.
+        num_codes: Codes of each column: values, or bins of a number, and one for a missing cell.
+        num_features: What the flow of codes sees of each ordered column; empty for another flow.
+        arrays: Shares of codes, bins, and the numbers of the flow.
     """
 
-    density: AbstractTableDensity = field(repr=False)
+    kind: ClassVar[str] = "TableFlow"
+
+    plan: TablePlan
     schema: Schema
-    vocabularies: Vocabularies
-    ledger: Ledger
-    guarantee: Guarantee
-    settings: dict[str, Any]
+    vocabularies: dict[str, tuple[str, ...]]
+    num_codes: tuple[int, ...]
+    num_features: tuple[int, ...]
+    arrays: dict[str, Any] = field(repr=False, metadata=ARRAYS)
+
+    def __post_init__(self) -> None:
+        _ = self.density  # or the parts do not belong together
+
+    @classmethod
+    def of(cls, density: AbstractTableDensity, fit: Fit) -> Self:
+        """The model of a density that was fitted."""
+        assert isinstance(fit.plan, TablePlan)
+        return cls(
+            schema=parts.schema(fit),
+            vocabularies=parts.vocabularies(fit),
+            num_codes=tuple(column.num_codes for column in density.coder.columns),
+            num_features=density.num_features,
+            arrays=restoring.arrays_of(density),
+            plan=fit.plan,
+            guarantee=fit.plan.guarantee,
+            facts=facts_of(fit.plan, num_records=fit.num_records),
+        )
+
+    @cached_property
+    def density(self) -> AbstractTableDensity:
+        """The flow, and the coder between it and rows."""
+        return restoring.restored(self.plan, self.schema, self.vocabularies, self.arrays)
+
+    @classmethod
+    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> dict[str, Any]:
+        if not isinstance(plan, TablePlan):
+            raise ValueError("the plan is that of another model.")
+        return restoring.shapes_of(
+            plan,
+            public["schema"],
+            public["vocabularies"],
+            num_codes=public["num_codes"],
+            num_features=public["num_features"],
+            num_numbers=num_numbers,
+        )
 
     @property
     def flow(self) -> Any:
@@ -135,7 +174,9 @@ class FittedTableFlow:
 
         write_encoded(parts(), path, self.schema, vocabularies=self.vocabularies)
 
-    def log_prob(self, rows: Any, *, extra: str = "error") -> Float[np.ndarray, " rows"]:
+    def log_prob(
+        self, rows: Any, *, extra: str = "error", invalid: str = "error"
+    ) -> Float[np.ndarray, " rows"]:
         """The natural logarithm of the density of each row.
 
         Listed, whole and gridded values count with their probability, and so do missing cells, zero
@@ -147,8 +188,11 @@ class FittedTableFlow:
         Args:
             rows: A frame or a file with the columns of the schema.
             extra: What to do about other columns: "error", or "ignore" them.
+            invalid: What to do about cells that are not as declared, as for `fit`.
         """
-        encoded = encode(rows, self.schema, vocabularies=self.vocabularies, extra=extra)
+        encoded = encode(
+            rows, self.schema, vocabularies=self.vocabularies, extra=extra, invalid=invalid
+        )
         return self.density.log_prob(encoded)
 
     def impute(
@@ -185,36 +229,6 @@ class FittedTableFlow:
     def order(self) -> tuple[str, ...]:
         """Columns in the order in which the flow of codes draws them."""
         return tuple(self.schema.names[j] for j in self._code_flow("order").order)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one `*.veil` file, all or nothing."""
-        artifacts.save(self.to_artifact(), path)
-
-    def to_artifact(self) -> artifacts.Artifact:
-        """The model as plain data."""
-        return artifacts.Artifact(
-            model="TableFlow",
-            manifest={**self.settings, "density": files.settings_of(self.density)},
-            ledger=self.ledger,
-            guarantee=self.guarantee,
-            schema=files.schema_of(self.schema, self.vocabularies),
-            arrays=files.arrays_of(self.density),
-        )
-
-    @classmethod
-    def from_artifact(cls, artifact: artifacts.Artifact) -> "FittedTableFlow":
-        """The model that `to_artifact` described."""
-        schema, vocabularies = files.read_schema(artifact.schema)
-        coder = files.read_coder(artifact.arrays, schema, vocabularies)
-        density = files.read_density(artifact.manifest["density"], artifact.arrays, coder)
-        return cls(
-            density=density,
-            schema=schema,
-            vocabularies=vocabularies,
-            ledger=artifact.ledger,
-            guarantee=artifact.guarantee,
-            settings={k: v for k, v in artifact.manifest.items() if k != "density"},
-        )
 
     def _no_rows(self) -> EncodedRows:
         shape = (0, len(self.schema.columns))
@@ -270,12 +284,12 @@ class FittedTableFlow:
         if not isinstance(self.density, CodeDensity):
             raise ValueError(
                 f"{asked}: only the flow of codes can do this, and this model has the flow "
-                f"{self.density.kind!r}. Fit a TableFlow without flow= for it."
+                f"{self.density.kind!r}. Fit a TableFlow with flow=vf.codes() for it."
             )
         return self.density.flow
 
-    def __repr__(self) -> str:
-        return f"FittedTableFlow(columns: {', '.join(self.columns)}; {self.guarantee})"
+    def _about(self) -> str:
+        return f"columns: {', '.join(self.columns)}"
 
 
 def _warn_of_weights(

@@ -14,7 +14,7 @@ from veilflow.flows.hflow import HFlow
 from veilflow.flows.variables import BELOW_ONE, Row
 from veilflow.models.table.architecture import HFlowArchitecture
 from veilflow.models.table.coder import Coder
-from veilflow.models.table.density import AbstractTableDensity, Loss, finite
+from veilflow.models.table.density import AbstractTableDensity, Loss
 from veilflow.models.table.ranks import Ranks, Spans
 from veilflow.nn.frozen import trainable_part
 from veilflow.tabular.codec import EncodedRows
@@ -43,7 +43,6 @@ class HFlowDensity(AbstractTableDensity):
     """An `HFlow` over the ranks of a coder."""
 
     flow: HFlow
-    architecture: HFlowArchitecture
 
     kind = "hflow"
     public_loss = staticmethod(_public_loss)
@@ -55,11 +54,10 @@ class HFlowDensity(AbstractTableDensity):
 
     @classmethod
     def create(
-        cls, coder: Coder, *, architecture: HFlowArchitecture, key: Key[Array, ""]
+        cls, coder: Coder, architecture: HFlowArchitecture, *, key: Key[Array, ""]
     ) -> "HFlowDensity":
         """A fresh flow; the key is spent, for the weights."""
-        flow = architecture.build(Ranks(coder).variables, key=key)
-        return cls(coder, flow, architecture)
+        return cls(coder, architecture.build(Ranks(coder).variables, key=key))
 
     def records(self, rows: EncodedRows) -> Spans:
         """Codes and spans of ranks; where in them a record lies is drawn anew in every step."""
@@ -84,41 +82,29 @@ class HFlowDensity(AbstractTableDensity):
         found = np.nan_to_num(found, nan=-np.inf, neginf=-np.inf)
         return found + Ranks(self.coder).log_slope(rows)
 
-    def settings(self) -> dict[str, Any]:
-        """The architecture; variables follow from the coder."""
-        return self.architecture.to_json()
-
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> list[Any]:
         """Trained numbers only: all others follow from the settings."""
-        leaves = jax.tree.leaves(trainable_part(self.flow)[0])
-        return {f"flow{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        return jax.tree.leaves(trainable_part(self.flow)[0])
 
     @classmethod
-    def read(
-        cls, settings: dict[str, Any], arrays: dict[str, np.ndarray], coder: Coder
-    ) -> "HFlowDensity":
-        """The flow in a file. Arrays must be of the shapes that settings and columns ask for."""
-        architecture = HFlowArchitecture.from_json(settings)
+    def shapes(cls, coder: Coder, architecture: HFlowArchitecture) -> list[Any]:
+        """The shapes of `arrays`, for a coder of which only the kinds of columns matter."""
         variables = Ranks(coder).variables
         architecture.check_fits(variables.dim)
-        own = [array for name, array in arrays.items() if name.startswith("flow")]
-        # before anything is built: a file cannot ask for more work than it has numbers
-        asked = architecture.blocks + architecture.bins + sum(architecture.hidden)
-        if asked > sum(array.size for array in own):
-            raise ValueError("there are not as many numbers as the settings ask for.")
         skeleton = eqx.filter_eval_shape(
             lambda: architecture.build(variables, key=jax.random.key(0))
         )
-        shapes, treedef = jax.tree.flatten(trainable_part(skeleton)[0])
-        if len(own) != len(shapes):
-            raise ValueError("there are not as many arrays as the settings ask for.")
-        found = [finite(arrays[f"flow{i}"]) for i in range(len(shapes))]
-        for have, want in zip(found, shapes, strict=True):
-            if have.shape != want.shape:
-                raise ValueError("arrays do not have the shapes the settings ask for.")
-        _, fixed = trainable_part(architecture.build(variables, key=jax.random.key(0)))
-        trained = jax.tree.unflatten(treedef, [jnp.asarray(array) for array in found])
-        return cls(coder, eqx.combine(trained, fixed), architecture)
+        return cls(coder, skeleton).arrays()
+
+    @classmethod
+    def restored(
+        cls, coder: Coder, arrays: list[Any], architecture: HFlowArchitecture
+    ) -> "HFlowDensity":
+        """The density of `arrays`."""
+        flow = architecture.build(Ranks(coder).variables, key=jax.random.key(0))
+        own, fixed = trainable_part(flow)
+        trained = jax.tree.unflatten(jax.tree.structure(own), arrays)
+        return cls(coder, eqx.combine(trained, fixed))
 
 
 @eqx.filter_jit

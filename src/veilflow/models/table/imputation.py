@@ -13,9 +13,9 @@ from jaxtyping import Bool
 from veilflow._core.keys import Secret
 from veilflow.flows.code_flow import FREE, CodeFlow
 from veilflow.flows.codebook import span
-from veilflow.models.table.cells import is_real
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.conditional import draw_given
+from veilflow.releases.table.cells import is_real
 from veilflow.tabular.codec import EncodedRows, Vocabularies, encode, open_numbers, open_values
 from veilflow.tabular.columns import Numeric
 from veilflow.tabular.constraints import satisfied_each

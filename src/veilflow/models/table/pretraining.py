@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Key, PyTree
 
-from veilflow.engine.progress import Monitor
 from veilflow.models.table.density import Loss
 from veilflow.nn.frozen import trainable_part
+from veilflow.releases.release import Monitor
 
 _PART = 500
 """Steps in one call."""

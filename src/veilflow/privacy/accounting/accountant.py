@@ -9,6 +9,7 @@ from typing import ClassVar, TypeAlias
 from veilflow._core import check
 from veilflow._core.errors import PrivacyError
 from veilflow.privacy import events as ev
+from veilflow.privacy.assumptions import Assumption
 from veilflow.privacy.events import Event
 from veilflow.privacy.unit import Adjacency
 
@@ -25,7 +26,7 @@ class Answer:
 
     value: float
     label: str
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
 
 
 class AbstractAccountant(abc.ABC):
@@ -33,7 +34,7 @@ class AbstractAccountant(abc.ABC):
 
     name: ClassVar[str]
     label: ClassVar[str]
-    assumptions: ClassVar[tuple[str, ...]] = ()
+    assumptions: ClassVar[tuple[Assumption, ...]] = ()
     kinds: ClassVar[tuple[type[Event], ...]]
 
     def supports(self, event: Event, adjacency: Adjacency) -> str | None:
@@ -72,14 +73,17 @@ class AbstractAccountant(abc.ABC):
         """`epsilon` with the label to print beside it, which also names a fallback."""
         if delta != 0:
             check.fraction(delta=delta)
-        together, distance = _apart(self._releases(event, adjacency))
+        together, distance, spent = _apart(self._releases(event, adjacency))
         if _non_private(together):
             return Answer(math.inf, self.label, self.assumptions)
         self._checked(together)
+        left = float(delta) - spent
+        if left < 0:
+            return Answer(math.inf, self.label, self.assumptions)
         try:
             if distance == 0:
-                return self._described(together, float(delta))
-            return self._at_a_distance(together, distance, float(delta))
+                return self._described(together, left)
+            return self._at_a_distance(together, distance, left)
         except ArithmeticError:  # beyond double precision, where nothing is proved
             return Answer(math.inf, self.label, self.assumptions)
 
@@ -114,12 +118,12 @@ class AbstractAccountant(abc.ABC):
     ) -> float:
         """The delta proved at `epsilon`, at most 1; the mirror image of `epsilon`."""
         check.nonnegative(epsilon=epsilon)
-        together, distance = _apart(self._releases(event, adjacency))
+        together, distance, slack = _apart(self._releases(event, adjacency))
         if _non_private(together):
             return 1.0
         self._checked(together)
         try:
-            slack = (1 + math.exp(epsilon)) * distance if distance else 0.0
+            slack += (1 + math.exp(epsilon)) * distance if distance else 0.0
             return min(1.0, slack + (self._delta(together, float(epsilon)) if together else 0.0))
         except ArithmeticError:
             return 1.0
@@ -154,11 +158,23 @@ def _is_kind(event: Event, kinds: tuple[type[Event], ...]) -> bool:
     return isinstance(event, kinds)
 
 
-def _apart(together: Releases) -> tuple[Releases, float]:
-    """The releases without the distances between them and the real ones; distances add up."""
-    events = tuple(item for item in together if not isinstance(item[0], ev.TotalVariation))
-    distances = (n * float(e.distance) for e, n in together if isinstance(e, ev.TotalVariation))
-    return events, math.fsum(distances)
+def _apart(together: Releases) -> tuple[Releases, float, float]:
+    """The releases, their distance from the real ones, and what is lost of delta in any case.
+
+    Distances add up. So do the deltas of releases that are (0, delta)-DP: such a one tells nothing
+    but with this probability, whatever it is composed with.
+    """
+    events: list[tuple[Event, int]] = []
+    distances: list[float] = []
+    deltas: list[float] = []
+    for event, number in together:
+        if isinstance(event, ev.TotalVariation):
+            distances.append(number * float(event.distance))
+        elif isinstance(event, ev.ApproximateDP) and event.epsilon == 0:
+            deltas.append(number * float(event.delta))
+        else:
+            events.append((event, number))
+    return tuple(events), math.fsum(distances), math.fsum(deltas)
 
 
 def _non_private(together: Releases) -> bool:
@@ -168,51 +184,33 @@ def _non_private(together: Releases) -> bool:
 def releases(event: Event | Iterable[Event] | None, adjacency: Adjacency) -> Releases:
     """All plain releases in `event`, equal ones counted together, in a canonical order.
 
-    Sampling is resolved on the way: a rate of 1 is no sampling, sampling twice multiplies the
-    rates, and (epsilon, delta) releases are amplified to log(1 + q (e^epsilon - 1)) and q delta.
-    What stays a `PoissonSampled` holds a Gaussian.
+    Sampling is resolved on the way: (epsilon, delta) releases are amplified to
+    log(1 + q (e^epsilon - 1)) and q delta. What stays a `PoissonSampled` holds a Gaussian.
 
     Raises:
         PrivacyError: For a sampled event nobody here can account for.
     """
-    if event is None:
-        return ()
     counts: dict[Event, int] = {}
-    for item in (event,) if isinstance(event, Event) else event:
-        _collect(item, 1, adjacency, counts)
+    for release, times in ev.flat(event).items():
+        plain = (
+            _amplified(release, adjacency) if isinstance(release, ev.PoissonSampled) else release
+        )
+        counts[plain] = counts.get(plain, 0) + times
     if sum(counts.values()) > MAX_RELEASES:
         raise PrivacyError(f"the ledger holds more than {MAX_RELEASES:.0e} releases.")
     return tuple(sorted(counts.items(), key=lambda item: repr(item[0])))
 
 
 def num_releases(event: Event) -> int:
-    """How many plain releases `event` stands for."""
-    if isinstance(event, ev.Repeated):
-        return event.times * num_releases(event.event)
-    if isinstance(event, ev.Together):
-        return sum(num_releases(part) for part in event.events)
-    return num_releases(event.event) if isinstance(event, ev.PoissonSampled) else 1
+    """How many plain releases `event` stands for, those that share a batch counted one by one."""
+    return sum(
+        times * (num_releases(one.event) if isinstance(one, ev.PoissonSampled) else 1)
+        for one, times in ev.flat(event).items()
+    )
 
 
-def _collect(event: Event, times: int, adjacency: Adjacency, counts: dict[Event, int]) -> None:
-    if isinstance(event, ev.Repeated):
-        _collect(event.event, times * event.times, adjacency, counts)
-    elif isinstance(event, ev.Together):
-        for part in event.events:
-            _collect(part, times, adjacency, counts)
-    elif isinstance(event, Event):
-        plain = _sampled(event, adjacency) if isinstance(event, ev.PoissonSampled) else event
-        counts[plain] = counts.get(plain, 0) + times
-    else:
-        raise TypeError(f"event must be an Event, got {type(event).__name__}.")
-
-
-def _sampled(event: ev.PoissonSampled, adjacency: Adjacency) -> Event:
+def _amplified(event: ev.PoissonSampled, adjacency: Adjacency) -> Event:
     rate, inner = float(event.sampling_rate), event.event
-    while isinstance(inner, ev.PoissonSampled):
-        rate, inner = rate * inner.sampling_rate, inner.event
-    if isinstance(inner, ev.NonPrivate):
-        return inner
     if adjacency is Adjacency.REPLACE_ONE and rate < 1:
         raise PrivacyError(
             f"{event} cannot be accounted for under replace-one adjacency: the noise is measured "
@@ -224,22 +222,20 @@ def _sampled(event: ev.PoissonSampled, adjacency: Adjacency) -> Event:
             f"{event} releases one batch several times, which no accountant here can add up. "
             "Sample again for each release: Repeated(times, PoissonSampled(...))."
         )
-    if rate == 1:
-        return inner
     if isinstance(inner, ev.Gaussian):
-        return ev.PoissonSampled(rate, inner)
+        return event
     if isinstance(inner, ev.ApproximateDP):
-        return ev.ApproximateDP(_amplified(inner.epsilon, rate), rate * inner.delta)
+        return ev.ApproximateDP(_smaller(inner.epsilon, rate), rate * inner.delta)
     bound = pure_epsilon(inner)
     if bound is None:
         raise PrivacyError(
             f"{event}: only Gaussian, Laplace, pure, exponential and approximate events gain "
             "from sampling here. Record the inner event without it: that is sound, and dearer."
         )
-    return ev.PureDP(_amplified(bound, rate))
+    return ev.PureDP(_smaller(bound, rate))
 
 
-def _amplified(epsilon: float, rate: float) -> float:
+def _smaller(epsilon: float, rate: float) -> float:
     """log(1 + rate (e^epsilon - 1)), without overflow."""
     if epsilon < 50:
         return math.log1p(rate * math.expm1(epsilon))
@@ -257,7 +253,8 @@ def pure_epsilon(event: Event) -> float | None:
 
 def added_up(together: Releases) -> tuple[float, float]:
     """The sums of epsilons and of deltas; an infinite epsilon when a release has none."""
-    epsilons, deltas = [], []
+    epsilons: list[float] = []
+    deltas: list[float] = []
     for event, count in together:
         if isinstance(event, ev.ApproximateDP):
             epsilons.append(count * float(event.epsilon))

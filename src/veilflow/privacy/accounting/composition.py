@@ -7,6 +7,9 @@ tilted towards the losses that decide the answer; rounding is then small against
 not against 1, and a delta of 1e-30 is as safe as one of 1e-5.
 """
 
+# SciPy and dp-accounting have no type stubs
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

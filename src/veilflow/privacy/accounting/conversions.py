@@ -1,5 +1,8 @@
 """Closed forms and one-dimensional searches between rho, mu, epsilon and delta."""
 
+# SciPy and dp-accounting have no type stubs
+# pyright: reportMissingTypeStubs=false
+
 import math
 from collections.abc import Callable
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 from veilflow.privacy import events as ev
 from veilflow.privacy.accounting.accountant import AbstractAccountant, Answer, Releases
 from veilflow.privacy.accounting.conversions import epsilon_of_mu, log_delta_of_mu
+from veilflow.privacy.assumptions import Approximate, Assumption
 from veilflow.privacy.events import Event
 
 
@@ -18,7 +19,7 @@ class GDPAccountant(AbstractAccountant):
 
     name: ClassVar[str] = "gdp"
     label: ClassVar[str] = "GDP-CLT, approximation, not a bound"
-    assumptions: ClassVar[tuple[str, ...]] = ("GDP-CLT is an approximation, not a bound",)
+    assumptions: ClassVar[tuple[Assumption, ...]] = (Approximate("GDP-CLT"),)
     kinds: ClassVar[tuple[type[Event], ...]] = (ev.Gaussian, ev.PoissonSampled)
 
     def _epsilon(self, together: Releases, delta: float) -> Answer:

@@ -5,6 +5,9 @@ A pair (P, Q) is described by the tail of its privacy loss L = log dP/dQ: `S(t) 
 an accountant needs computable from these two numbers alone.
 """
 
+# SciPy and dp-accounting have no type stubs
+# pyright: reportMissingTypeStubs=false
+
 import math
 from dataclasses import dataclass
 from functools import lru_cache

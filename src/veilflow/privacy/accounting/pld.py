@@ -69,10 +69,10 @@ def _epsilon(together: Releases, delta: float) -> Answer:
             for adding in _directions(together)
         )
     except (TooLargeError, MemoryError, ArithmeticError) as error:
-        from veilflow.privacy.accounting.rdp import RDPAccountant
+        from veilflow.privacy.accounting import rdp
 
-        other = RDPAccountant()._epsilon(together, delta)
-        return Answer(min(other.value, simple), f"RDP (PLD gave up: {error})")
+        other = rdp.epsilon_of(together, delta)
+        return Answer(min(other, simple), f"RDP (PLD gave up: {error})")
     return Answer(min(found, simple), PLDAccountant.label)
 
 
@@ -91,9 +91,9 @@ def _delta(together: Releases, epsilon: float) -> float:
             for adding in _directions(together)
         )
     except (TooLargeError, MemoryError, ArithmeticError):
-        from veilflow.privacy.accounting.rdp import RDPAccountant
+        from veilflow.privacy.accounting import rdp
 
-        found = RDPAccountant()._delta(together, epsilon)
+        found = rdp.delta_of(together, epsilon)
     return min(found, simple)
 
 

@@ -1,8 +1,11 @@
 """Renyi differential privacy: looser than PLD, and computed by other people's code."""
 
+# SciPy and dp-accounting have no type stubs
+# pyright: reportMissingTypeStubs=false
+
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import ClassVar
@@ -33,21 +36,29 @@ class RDPAccountant(AbstractAccountant):
     )
 
     def _epsilon(self, together: Releases, delta: float) -> Answer:
-        from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
-
-        left = delta - _failure(together)
-        if left <= 0:
-            return Answer(math.inf, self.label)
-        orders, curve = _curve(together)
-        return Answer(float(compute_epsilon(orders.tolist(), curve.tolist(), left)[0]), self.label)
+        return Answer(epsilon_of(together, delta), self.label)
 
     def _delta(self, together: Releases, epsilon: float) -> float:
-        from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
+        return delta_of(together, epsilon)
 
-        orders, curve = _curve(together)
-        return _failure(together) + float(
-            compute_delta(orders.tolist(), curve.tolist(), epsilon)[0]
-        )
+
+def epsilon_of(together: Releases, delta: float) -> float:
+    """The epsilon of releases at `delta`, at the best order."""
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
+
+    left = delta - _failure(together)
+    if left <= 0:
+        return math.inf
+    orders, curve = _curve(together)
+    return float(compute_epsilon(orders.tolist(), curve.tolist(), left)[0])
+
+
+def delta_of(together: Releases, epsilon: float) -> float:
+    """The delta of releases at `epsilon`, at the best order."""
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
+
+    orders, curve = _curve(together)
+    return _failure(together) + float(compute_delta(orders.tolist(), curve.tolist(), epsilon)[0])
 
 
 def _failure(together: Releases) -> float:
@@ -91,11 +102,13 @@ def _step_curve(event: Event | None) -> tuple[Array, Array]:
             return orders, np.minimum(
                 orders * epsilon**2 / 8, _randomized_response(epsilon, orders)
             )
+        case _:  # nothing was released, which has no divergence
+            pass
     return orders, np.asarray(accountant.rdp, dtype=np.float64)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None, None, None]:
     """Without the library's log lines on orders that it leaves out: leaving some out is sound."""
     logger = logging.getLogger("absl")
     level = logger.level

@@ -1,14 +1,17 @@
 """The oracle: the same question put to dp-accounting's privacy loss distributions.
 
-Nothing is shared with our own PLD but the events: they are flattened here once more, and every
-distribution is built, rounded and composed by the other library. It is slow to import and to
-compose many kinds of releases; it is here to check the default accountant, not to replace it.
+Nothing is shared with our own PLD but the events and how often each happened: every distribution is
+built, rounded and composed by the other library. It is slow to import and to compose many kinds of
+releases; it is here to check the default accountant, not to replace it.
 """
+
+# SciPy and dp-accounting have no type stubs
+# pyright: reportMissingTypeStubs=false
 
 import math
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from veilflow._core.errors import PrivacyError
 from veilflow.privacy import events as ev
@@ -45,11 +48,7 @@ class ReferenceAccountant(AbstractAccountant):
     )
 
     def _releases(self, event: Event | Iterable[Event] | None, adjacency: Adjacency) -> Releases:
-        counts: dict[Event, int] = {}
-        parts = () if event is None else (event,) if isinstance(event, Event) else tuple(event)
-        for part in parts:
-            for plain, count in _flat(part, adjacency):
-                counts[plain] = counts.get(plain, 0) + count
+        counts = {_checked(one, adjacency): times for one, times in ev.flat(event).items()}
         return tuple(sorted(counts.items(), key=lambda item: repr(item[0])))
 
     def _epsilon(self, together: Releases, delta: float) -> Answer:
@@ -61,38 +60,22 @@ class ReferenceAccountant(AbstractAccountant):
         return float(found)  # pyright: ignore[reportArgumentType]
 
 
-def _flat(event: Event, adjacency: Adjacency) -> list[tuple[Event, int]]:
-    """The plain releases in `event` and how often each happened."""
-    match event:
-        case ev.Repeated(times=times, event=inner):
-            return [(plain, count * times) for plain, count in _flat(inner, adjacency)]
-        case ev.Together(events=parts):
-            return [pair for part in parts for pair in _flat(part, adjacency)]
-        case ev.PoissonSampled(sampling_rate=rate, event=ev.PoissonSampled() as inner):
-            return _flat(ev.PoissonSampled(rate * inner.sampling_rate, inner.event), adjacency)
-        case ev.PoissonSampled(event=ev.NonPrivate()):
-            return [(event.event, 1)]
-        case ev.PoissonSampled(sampling_rate=1, event=inner) if not isinstance(
-            inner, ev.Repeated | ev.Together
-        ):
-            return _flat(inner, adjacency)
-        case ev.PoissonSampled():
-            if adjacency is Adjacency.REPLACE_ONE:
-                raise PrivacyError(
-                    f"{event} cannot be accounted for under replace-one adjacency. Use add/remove "
-                    "adjacency, or drop the sampling (sampling_rate=1)."
-                )
-            if not isinstance(event.event, ev.Gaussian | ev.Laplace):
-                raise PrivacyError(
-                    f"the 'dp-accounting' accountant cannot add up the event {event}: it knows "
-                    "sampling of a single Gaussian or Laplace release. Use accountant='pld', or "
-                    "record the inner event without sampling, which is sound and dearer."
-                )
-        case Event():
-            pass
-        case _:
-            raise TypeError(f"event must be an Event, got {type(event).__name__}.")
-    return [(event, 1)]
+def _checked(event: Event, adjacency: Adjacency) -> Event:
+    """The release itself if dp-accounting knows its sampling."""
+    if not isinstance(event, ev.PoissonSampled):
+        return event
+    if adjacency is Adjacency.REPLACE_ONE:
+        raise PrivacyError(
+            f"{event} cannot be accounted for under replace-one adjacency. Use add/remove "
+            "adjacency, or drop the sampling (sampling_rate=1)."
+        )
+    if not isinstance(event.event, ev.Gaussian | ev.Laplace):
+        raise PrivacyError(
+            f"the 'dp-accounting' accountant cannot add up the event {event}: it knows "
+            "sampling of a single Gaussian or Laplace release. Use accountant='pld', or "
+            "record the inner event without sampling, which is sound and dearer."
+        )
+    return event
 
 
 @lru_cache(maxsize=64)
@@ -131,7 +114,7 @@ def _distribution(
     if isinstance(event, ev.PoissonSampled):
         rate, event = float(event.sampling_rate), event.event
     # Connecting the dots is for upper bounds only.
-    how = {
+    how: dict[str, Any] = {
         "pessimistic_estimate": pessimistic,
         "value_discretization_interval": interval,
         "use_connect_dots": pessimistic,
@@ -166,7 +149,7 @@ def _coin(epsilon: float, interval: float, pessimistic: bool) -> "PrivacyLossDis
     # Their from_randomized_response rounds every loss up; connecting the dots is far tighter.
     above = math.ceil(epsilon / interval)
     nodes = sorted({-above, 1 - above, above - 1, above})
-    deltas = []
+    deltas: list[float] = []
     for node in nodes:
         at = node * interval
         lie = (1 - honest) * max(0.0, -math.expm1(at + epsilon))

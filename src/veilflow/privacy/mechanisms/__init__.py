@@ -4,8 +4,7 @@ from veilflow.privacy.mechanisms.bounds import private_bounds
 from veilflow.privacy.mechanisms.counting import count_records, histogram
 from veilflow.privacy.mechanisms.discrete_gaussian import discrete_gaussian
 from veilflow.privacy.mechanisms.exponential import choose
-from veilflow.privacy.mechanisms.gaussian import gaussian, hardened_gaussian
-from veilflow.privacy.mechanisms.laplace import bounded_sum
+from veilflow.privacy.mechanisms.gaussian import gaussian, gaussian_once
 from veilflow.privacy.mechanisms.partition import discover_categories
 from veilflow.privacy.mechanisms.quantile import quantile, quantiles
 from veilflow.privacy.mechanisms.selection import (
@@ -14,19 +13,17 @@ from veilflow.privacy.mechanisms.selection import (
     selection_event,
     selection_event_from_rdp,
 )
-from veilflow.privacy.mechanisms.sparse_vector import SparseVector, above_threshold
+from veilflow.privacy.mechanisms.sparse_vector import SparseVector
 
 __all__ = [
     "NumberOfRuns",
     "SparseVector",
-    "above_threshold",
-    "bounded_sum",
     "choose",
     "count_records",
     "discover_categories",
     "discrete_gaussian",
     "gaussian",
-    "hardened_gaussian",
+    "gaussian_once",
     "histogram",
     "private_bounds",
     "quantile",

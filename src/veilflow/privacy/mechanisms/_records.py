@@ -1,7 +1,7 @@
 """Records as clean numbers: whatever a record holds, one number inside public bounds comes out."""
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -36,11 +36,7 @@ def check_bounds(lower: float, upper: float) -> None:
 
 def one_per_record(values: Sensitive[Any]) -> Any:
     """The records as a one-dimensional array or a list."""
-    if not isinstance(values, Sensitive):
-        raise TypeError(
-            f"records must be Sensitive, got {type(values).__name__}. "
-            "Wrap them: Sensitive(records)."
-        )
+    check.instance(Sensitive, records=values, hint="Wrap them: Sensitive(records).")
     records = values.open()
     if isinstance(records, str | bytes) or not hasattr(records, "__len__"):
         raise TypeError(f"records must be a sequence, got {type(records).__name__}.")
@@ -61,6 +57,9 @@ def _as_floats(records: Any) -> np.ndarray:
 
 def _as_float(record: Any) -> float:
     try:
+        if isinstance(record, complex | np.complexfloating):  # one in a column makes all complex
+            number = complex(cast(complex, record))
+            return number.real if number.imag == 0 else math.nan
         return float(record)
     except Exception:
         return math.nan

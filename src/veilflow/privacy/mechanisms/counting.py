@@ -33,8 +33,7 @@ def count_records(records: Sensitive[Any], *, epsilon: float) -> Released[int]:
         ValueError: If `epsilon` is not positive.
     """
     check.positive(epsilon=epsilon)
-    if not isinstance(records, Sensitive):
-        raise TypeError(f"records must be Sensitive, got {type(records).__name__}.")
+    check.instance(Sensitive, records=records)
     (noisy,), _ = _opendp.add_discrete_laplace(
         [len(records.open())], sensitivity=1, epsilon=epsilon
     )
@@ -79,7 +78,7 @@ def histogram(
     return Released(np.array(noisy, dtype=np.int64), PureDP(epsilon))
 
 
-def count_values(records: Any) -> Counter:
+def count_values(records: Any) -> Counter[Any]:
     """How often each value occurs; a record nothing can be looked up by counts nowhere."""
     items = records.tolist() if hasattr(records, "tolist") else list(records)
     try:

@@ -44,8 +44,7 @@ def discrete_gaussian(
         Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", Theorem 4.
     """
     check.positive(sensitivity=sensitivity, noise_multiplier=noise_multiplier)
-    if not isinstance(query, Sensitive):
-        raise TypeError(f"query must be Sensitive, got {type(query).__name__}.")
+    check.instance(Sensitive, query=query)
     numbers = np.asarray(query.open())
     if numbers.dtype.kind not in "iub":
         raise TypeError(f"query must hold integers, got {numbers.dtype}. Round it to a grid first.")

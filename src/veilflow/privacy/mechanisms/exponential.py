@@ -51,8 +51,7 @@ def choose(
     """
     check.positive(sensitivity=sensitivity, epsilon=epsilon)
     check.finite(lowest=lowest)
-    if not isinstance(utilities, Sensitive):
-        raise TypeError(f"utilities must be Sensitive, got {type(utilities).__name__}.")
+    check.instance(Sensitive, utilities=utilities)
     if monotonic and adjacency is Adjacency.REPLACE_ONE:
         raise ValueError(
             "monotonic holds for add/remove only: replacing a record can raise one utility and "

@@ -1,93 +1,84 @@
-"""Gaussian noise on a clipped sum: the mechanism inside every training step."""
+"""Gaussian noise on a clipped sum: the mechanism inside every training step and every released sum."""
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, UInt32
 
-from veilflow._core import check
-from veilflow.privacy.events import Gaussian
+from veilflow._core.keys import Secret
+from veilflow.privacy.events import Gaussian, NonPrivate
+from veilflow.privacy.grid_noise import GridNoise, grid_for, noisy_on_host
 from veilflow.privacy.guarantees import ClippedSum, Released
-from veilflow.privacy.noise_source import Grid, release_on_grid
 from veilflow.privacy.unit import Adjacency
 
 
 def gaussian(
     query: ClippedSum,
     *,
-    noise_multiplier: float,
+    noise: GridNoise,
+    words: UInt32[Array, " 4"],
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
-    key: jax.Array,
 ) -> Released[Any]:
-    """Release a clipped sum with Gaussian noise.
+    """Release a clipped sum with Gaussian noise, on the device.
 
     Guarantee:
-        One call is a Gaussian mechanism with this `noise_multiplier`, for the adjacency given.
-        Assumes real-valued noise and a key nobody else knows; float32 normals only come close (they
-        end near 5.4 standard deviations). `hardened_gaussian` needs neither assumption.
+        A Gaussian mechanism with the `noise_multiplier` of the grid, for the adjacency given, up to
+        the total variation distance `grid_noise.closeness`, which the ledger pays once for all steps.
+        Assumes that the sum was added up exactly, and that Threefry's words count as random.
 
     Args:
         query: The clipped sum, any pytree of floating-point arrays.
-        noise_multiplier: Noise standard deviation over sensitivity; positive.
+        noise: Of the grid that belongs to the sum.
+        words: The key of this release, used here and never again.
         adjacency: The neighboring relation the guarantee is stated for.
-        key: Spent here, for this noise only; every array gets its own part of it.
 
     Returns:
         The noisy sum and the event to append to the ledger. Works under `jit` and `lax.scan`.
 
     Raises:
-        ValueError: If `noise_multiplier` or the clip norm is not positive.
-
-    Example:
-        >>> total = ClippedSum(jnp.zeros(2), clip_norm=1.0)
-        >>> gaussian(total, noise_multiplier=1.5, key=jax.random.key(0)).event
-        Gaussian(noise_multiplier=1.5)
-    """
-    event = Gaussian(noise_multiplier)
-    check.positive(clip_norm=query.clip_norm)
-    stddev = noise_multiplier * query.sensitivity(adjacency)
-    leaves, structure = jax.tree_util.tree_flatten(query.total)
-    keys = jax.random.split(key, len(leaves)) if leaves else ()
-    noisy = [
-        # A clipped sum is finite by contract; should it break that, noise still comes out, not NaN.
-        jnp.where(jnp.isfinite(leaf), leaf, 0)
-        + stddev * jax.random.normal(leaf_key, leaf.shape, leaf.dtype)
-        for leaf, leaf_key in zip(leaves, keys, strict=True)
-    ]
-    return Released(jax.tree_util.tree_unflatten(structure, noisy), event)
-
-
-def hardened_gaussian(
-    query: ClippedSum,
-    *,
-    grid: Grid,
-    noise: Any,
-    adjacency: Adjacency = Adjacency.ADD_REMOVE,
-) -> Released[Any]:
-    """Release a clipped sum on an integer grid, with noise drawn exactly on the host.
-
-    Guarantee:
-        A Gaussian mechanism with the grid's `noise_multiplier`, up to the total variation
-        distance `noise_source.closeness(num_draws)`, which the ledger pays once for all steps.
-        Assumes that the sum was added up with an error of at most the `float_error` the grid was
-        built for.
-
-    Args:
-        query: The clipped sum, any pytree of floating-point arrays.
-        grid: From `noise_source.hardened_grid`.
-        noise: Fresh int32 vector from `noise_source.draw`, used here and never again.
-        adjacency: The neighboring relation the guarantee is stated for.
-
-    Returns:
-        The noisy sum and its event. Works under `jit` and `lax.scan`, with `noise` as data.
-
-    Raises:
         ValueError: If the grid was built for a smaller sensitivity or another size.
     """
-    if query.sensitivity(adjacency) > grid.sensitivity:
+    if query.sensitivity(adjacency) > noise.grid.sensitivity:
         raise ValueError(
-            f"the grid is for a sensitivity of {grid.sensitivity}, the sum has "
-            f"{query.sensitivity(adjacency)}. Build it with hardened_grid({query.clip_norm}, "
+            f"the grid is for a sensitivity of {noise.grid.sensitivity}, the sum has "
+            f"{query.sensitivity(adjacency)}. Build it with grid_for({query.clip_norm}, "
             f"adjacency={adjacency}, ...)."
         )
-    return Released(release_on_grid(query.total, grid, noise), Gaussian(grid.noise_multiplier))
+    return Released(noise.added(query.total, words), Gaussian(noise.grid.noise_multiplier))
+
+
+def gaussian_once(
+    query: ClippedSum,
+    *,
+    noise_multiplier: float,
+    secret: Secret,
+    purpose: str,
+    index: int = 0,
+    touched: int | None = None,
+) -> Released[Float[np.ndarray, "..."]]:
+    """Release a sum over all records, one array, in double precision on the host.
+
+    Guarantee:
+        As `gaussian`, for add/remove of one record, with words from a cryptographic hash of the
+        secret. A sum over a million rows in single precision is rounded by more than a row weighs, so
+        it comes in double precision. A multiplier of 0 adds no noise, and the event says so.
+
+    Args:
+        query: The clipped sum; an array.
+        noise_multiplier: Noise standard deviation over sensitivity.
+        secret: Source of the noise.
+        purpose: What it is for, at most 16 bytes; with `index` used for no other release.
+        index: Which of several releases for the purpose.
+        touched: How many of the numbers one record changes, at most; None for all. Only those are
+            rounded differently, so few of them make for a finer grid.
+    """
+    total = np.asarray(query.total, np.float64)
+    total = np.where(np.isfinite(total), total, 0.0)  # finite by contract; noise must come out
+    if noise_multiplier == 0:
+        return Released(total, NonPrivate())
+    # Twice what rounding takes: counts times a weight have errors in double precision, too, which stay
+    # below that up to 2^28 records in a cell.
+    changed = total.size if touched is None else 4 * touched
+    grid = grid_for(query.clip_norm, noise_multiplier=noise_multiplier, num_coordinates=changed)
+    noisy = noisy_on_host(total, grid=grid, secret=secret, purpose=purpose, index=index)
+    return Released(noisy, Gaussian(noise_multiplier))

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def _category(item: Any) -> tuple[str, Category]:
     # The kind makes mixed columns sortable. Equal values get one spelling, so that which of them
     # came first in the records (0.0 or -0.0) shows nowhere.
     if isinstance(item, np.generic):
-        item = item.item()
+        item = cast("np.generic[Any]", item).item()
     if isinstance(item, bool):
         return ("bool", item)
     try:

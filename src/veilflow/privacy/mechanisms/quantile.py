@@ -119,7 +119,7 @@ def choose_quantiles(
     ordered = np.sort(numbers)
     below = np.searchsorted(ordered, candidates, side="left").astype(np.int64)
     above = ordered.size - np.searchsorted(ordered, candidates, side="right").astype(np.int64)
-    points = []
+    points: list[float] = []
     for parts in wanted:
         rest = _RESOLUTION - parts
         # Zero at a point with `probability` of the records below. A record moves it by `rest` or

@@ -106,8 +106,7 @@ def repeat_and_select(
     rank = -math.inf
     for _ in range(runs.draw()):
         released = run()
-        if not isinstance(released, Released):
-            raise TypeError(f"run must return a Released, got {type(released).__name__}.")
+        check.instance(Released, released=released, hint="It is what run() must return.")
         _check_run(released.event, base)
         candidate, score = released.value
         score = float(score)
@@ -158,20 +157,17 @@ def selection_event(base: PureDP | ApproximateDP, *, runs: NumberOfRuns) -> Even
         theorem (3 epsilon); Papernot and Steinke, "Hyperparameter tuning with Renyi differential
         privacy" (2022), the corollary of Theorem 2 for pure DP.
     """
+    hint = "Ask an accountant for one run's epsilon and delta, or use selection_event_from_rdp."
+    check.instance(PureDP | ApproximateDP, base=base, hint=hint)
     if isinstance(base, PureDP):
         return PureDP((2 + runs.shape) * base.epsilon)
-    if isinstance(base, ApproximateDP):
-        delta = runs.mean * base.delta
-        if delta >= 1:
-            raise ValueError(
-                f"delta {base.delta} of one run times {runs.mean:.3g} expected runs must be below "
-                "1. Account for a smaller delta per run."
-            )
-        return ApproximateDP((2 + runs.shape) * base.epsilon, delta)
-    raise TypeError(
-        f"base must be PureDP or ApproximateDP, got {type(base).__name__}. Ask an accountant "
-        "for one run's epsilon and delta, or use selection_event_from_rdp."
-    )
+    delta = runs.mean * base.delta
+    if delta >= 1:
+        raise ValueError(
+            f"delta {base.delta} of one run times {runs.mean:.3g} expected runs must be below "
+            "1. Account for a smaller delta per run."
+        )
+    return ApproximateDP((2 + runs.shape) * base.epsilon, delta)
 
 
 def selection_rdp(

@@ -1,14 +1,13 @@
 """Sparse vector: ask many threshold questions, pay only for the answers "above"."""
 
 import math
-from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
 from veilflow._core import check
 from veilflow._core.errors import PrivacyError
 from veilflow.privacy.events import PureDP
-from veilflow.privacy.guarantees import Released, Sensitive
+from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.mechanisms import _opendp
 from veilflow.privacy.unit import Adjacency
 
@@ -106,8 +105,7 @@ class SparseVector:
         Raises:
             PrivacyError: If `max_positives` answers "above" were given.
         """
-        if not isinstance(query, Sensitive):
-            raise TypeError(f"query must be Sensitive, got {type(query).__name__}.")
+        check.instance(Sensitive, query=query)
         if self.left == 0:
             raise PrivacyError(
                 f"all {self.max_positives} positive answers are spent; another answer would not be "
@@ -117,46 +115,6 @@ class SparseVector:
         answer = _on_grid(query.open(), self._unit) + noise >= self._noisy_threshold
         self._positives += answer
         return answer
-
-
-def above_threshold(
-    queries: Iterable[Sensitive[Any]],
-    *,
-    threshold: float,
-    sensitivity: float,
-    epsilon: float,
-    max_positives: int = 1,
-    adjacency: Adjacency = Adjacency.ADD_REMOVE,
-) -> Released[tuple[bool, ...]]:
-    """The answers to `queries` up to and including the last paid "above", as one release.
-
-    Guarantee:
-        epsilon-DP; see `SparseVector`, whose arguments these are.
-
-    Args:
-        queries: Numbers computed from the records, asked in this order.
-        threshold: The public threshold.
-        sensitivity: How far one record moves any query, at most.
-        epsilon: Privacy parameter of all answers together.
-        max_positives: After so many answers "above" it stops.
-        adjacency: The neighboring relation the guarantee is stated for.
-
-    Returns:
-        One answer per query asked, with the event for all of them.
-    """
-    sparse = SparseVector(
-        threshold=threshold,
-        sensitivity=sensitivity,
-        epsilon=epsilon,
-        max_positives=max_positives,
-        adjacency=adjacency,
-    )
-    answers = []
-    for query in queries:
-        answers.append(sparse.above(query))
-        if sparse.left == 0:
-            break
-    return Released(tuple(answers), sparse.event)
 
 
 def _on_grid(value: Any, unit: float) -> int:

@@ -1,0 +1,149 @@
+"""Fields of frozen settings: each is checked and made plain once, where the settings are made.
+
+    def __post_init__(self) -> None:
+        convert(self, steps=count(at_least=0), clip_norm=optional(positive), average=flag)
+
+A rule takes the name of a field and what was given for it. It gives back a plain Python value, or
+raises an error that names the field. NumPy's scalars are taken like Python's numbers, and nothing
+behind the constructor sees them: they would not go into a file, and print differently where a text is
+hashed.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from veilflow._core import check
+
+Rule = Callable[[str, Any], Any]
+"""From the name of a field and a given value to a plain one."""
+
+
+def convert(settings: Any, **rules: Rule) -> None:
+    """Replace fields of a frozen dataclass by what their rules make of them."""
+    for name, rule in rules.items():
+        # the one place where settings change after they were made; before anybody has seen them
+        object.__setattr__(settings, name, rule(name, getattr(settings, name)))
+
+
+def optional(rule: Rule) -> Rule:
+    """`rule`, or None for no choice."""
+    return lambda name, value: None if value is None else rule(name, value)
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite number above zero."""
+    check.positive(**{name: value})
+    return float(value)
+
+
+def nonnegative(name: str, value: Any) -> float:
+    """A finite number of at least zero."""
+    check.nonnegative(**{name: value})
+    return float(value)
+
+
+def finite(name: str, value: Any) -> float:
+    """A finite number."""
+    check.finite(**{name: value})
+    return float(value)
+
+
+def rate(name: str, value: Any) -> float:
+    """A number above 0 and at most 1."""
+    check.rate(**{name: value})
+    return float(value)
+
+
+def fraction(name: str, value: Any) -> float:
+    """A number strictly between 0 and 1."""
+    check.fraction(**{name: value})
+    return float(value)
+
+
+def count(*, at_least: int = 1) -> Rule:
+    """A whole number of at least `at_least`."""
+
+    def rule(name: str, value: Any) -> int:
+        check.count(at_least=at_least, **{name: value})
+        return int(value)
+
+    return rule
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}.")
+    return bool(value)
+
+
+def word(*allowed: str) -> Rule:
+    """One of the allowed words."""
+
+    def rule(name: str, value: Any) -> str:
+        check.one_of(allowed, **{name: value})
+        return str(value)
+
+    return rule
+
+
+def either(words: Rule, rule: Rule) -> Rule:
+    """A text by the rule for words, and anything else by the other rule."""
+    return lambda name, value: (words if isinstance(value, str) else rule)(name, value)
+
+
+def instance(kind: type, such_as: str) -> Rule:
+    """A value of a class.
+
+    Args:
+        kind: The class.
+        such_as: What to write for one.
+    """
+
+    def rule(name: str, value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be {such_as}, got {type(value).__name__}.")
+        return value
+
+    return rule
+
+
+def each(rule: Rule, *, lengths: tuple[int, ...] | None = None) -> Rule:
+    """A tuple of values, each by `rule`.
+
+    Args:
+        rule: Of one value.
+        lengths: How many there may be; None for any number.
+    """
+
+    def every(name: str, value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple | np.ndarray) or np.ndim(value) != 1:
+            raise TypeError(f"{name} must be a list of numbers, got {type(value).__name__}.")
+        if lengths is not None and len(value) not in lengths:
+            allowed = " or ".join(map(str, lengths))
+            raise ValueError(f"{name} must have {allowed} numbers, got {len(value)}.")
+        return tuple(rule(name, one) for one in value)
+
+    return every
+
+
+def one_or_each(rule: Rule) -> Rule:
+    """One value, or a tuple of them with one for each of something."""
+    several = each(rule)
+
+    def numbers(name: str, value: Any) -> Any:
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value.item()
+        return (several if isinstance(value, list | tuple | np.ndarray) else rule)(name, value)
+
+    return numbers
+
+
+def path(name: str, value: Any) -> str | os.PathLike[str]:
+    """The path of a file."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} must be the path of a file, got {type(value).__name__}.")
+    return value

@@ -1,0 +1,160 @@
+"""Settings of a training, the same for every model: what a user writes, and what a plan keeps."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from veilflow._core import check, fields
+from veilflow.engine.clipping import AbstractClipping, Flat, PerLayer, PerUnit, Sparsified
+from veilflow.engine.clipping.clipping import check_bound
+from veilflow.engine.optimizer import OPTIMIZERS, Optimizer
+from veilflow.engine.plan import TrainingPlan
+from veilflow.engine.sampling import threshold
+
+CLIPPINGS = ("flat", "per-layer", "per-unit", "sparsified")
+AUTO = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a model is trained. What is left at None or "auto" is set by the planner of the model.
+
+    Args:
+        steps: Noisy steps; 0 where what is released before the training shall be all.
+        batch_size: Expected records in a step, where the number of records is declared.
+        sampling_rate: Instead of `batch_size`: the probability that a record enters a step.
+        clip_norm: Bound on one record's gradient; of images also one for each of the two networks.
+        clipping: How gradients are held to it: "flat", "per-layer", "per-unit" or "sparsified".
+        sparsity: For "sparsified": the part of a layer's entries that are below the threshold.
+        optimizer: "adam", "adabelief", "rmsprop" or "sgd".
+        learning_rate: With cosine decay; of images also one for each of the two networks.
+        weight_decay: Pull of the weights to zero.
+        ema_decay: Decay of the parameter average that is returned; None for the last parameters.
+    """
+
+    steps: int | None = None
+    batch_size: int | None = None
+    sampling_rate: float | None = None
+    clip_norm: float | tuple[float, ...] | None = None
+    clipping: str = "flat"
+    sparsity: float = 0.5
+    optimizer: str | None = None
+    learning_rate: float | tuple[float, ...] | None = None
+    weight_decay: float | None = None
+    ema_decay: float | str | None = AUTO
+
+    def __post_init__(self) -> None:
+        fields.convert(
+            self,
+            steps=fields.optional(fields.count(at_least=0)),
+            batch_size=fields.optional(fields.count()),
+            sampling_rate=fields.optional(_rate),
+            clip_norm=fields.optional(fields.one_or_each(_norm)),
+            clipping=fields.word(*CLIPPINGS),
+            sparsity=fields.finite,
+            optimizer=fields.optional(fields.word(*OPTIMIZERS)),
+            learning_rate=fields.optional(fields.one_or_each(fields.positive)),
+            weight_decay=fields.optional(fields.nonnegative),
+            ema_decay=fields.optional(fields.either(fields.word(AUTO), fields.fraction)),
+        )
+        Sparsified(1.0, sparsity=self.sparsity)
+        if self.batch_size is not None and self.sampling_rate is not None:
+            raise ValueError("give batch_size or sampling_rate, not both.")
+
+    def rate(self, num_records: int | None) -> float | None:
+        """The sampling rate that the user chose, if any; from declared facts alone.
+
+        Raises:
+            ValueError: A batch size is given without the number of records.
+        """
+        if self.batch_size is None:
+            return self.sampling_rate
+        if num_records is None:
+            raise ValueError(
+                f"batch_size={self.batch_size} needs num_records: a rate made from a private count "
+                "would be private. Declare num_records, or give sampling_rate instead."
+            )
+        return min(1.0, self.batch_size / num_records)
+
+    def resolved(self, *, sampling_rate: float, **defaults: Any) -> "Training":
+        """These settings with defaults where the user made no choice.
+
+        Args:
+            sampling_rate: Chosen or planned.
+            defaults: Of the other settings by name.
+        """
+        # no average is a choice, too, so that its word for no choice is "auto"
+        open_ = {name for name in defaults if getattr(self, name) is None} - {"ema_decay"}
+        open_ |= {"ema_decay"} if self.ema_decay == AUTO else set()
+        filled = {name: value for name, value in defaults.items() if name in open_}
+        return replace(self, batch_size=None, sampling_rate=sampling_rate, **filled)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Names of the settings that the user chose."""
+        usual = Training()
+        return tuple(
+            name
+            for name in self.__dataclass_fields__
+            if getattr(self, name) != getattr(usual, name)
+        )
+
+    def plan(
+        self,
+        *,
+        noise_multiplier: float,
+        expected_batch_size: float,
+        clipping: AbstractClipping | None = None,
+        optimizer: Optimizer | None = None,
+    ) -> TrainingPlan:
+        """What the engine runs. All settings must be resolved.
+
+        Args:
+            noise_multiplier: 0 for none, without privacy.
+            expected_batch_size: The public divisor.
+            clipping: Instead of the named one, for models of several networks.
+            optimizer: Likewise.
+        """
+        assert self.steps is not None
+        assert self.sampling_rate is not None
+        if optimizer is None:
+            optimizer = Optimizer(
+                name=self.optimizer or "adam",
+                learning_rate=_one("learning_rate", self.learning_rate),
+                weight_decay=self.weight_decay or 0.0,
+            )
+        return TrainingPlan(
+            clipping=self._clipping() if clipping is None else clipping,
+            noise_multiplier=noise_multiplier,
+            sampling_rate=self.sampling_rate,
+            expected_batch_size=expected_batch_size,
+            steps=self.steps,
+            optimizer=optimizer,
+            ema_decay=None if isinstance(self.ema_decay, str) else self.ema_decay,
+            private=noise_multiplier > 0,
+        )
+
+    def _clipping(self) -> AbstractClipping:
+        """By name. One record adds at most `clip_norm`, whichever it is."""
+        clip_norm = _one("clip_norm", self.clip_norm)
+        if self.clipping == "sparsified":
+            return Sparsified(clip_norm, sparsity=self.sparsity)
+        return {"flat": Flat, "per-layer": PerLayer, "per-unit": PerUnit}[self.clipping](clip_norm)
+
+
+def _one(name: str, value: float | tuple[float, ...] | None) -> float:
+    if isinstance(value, tuple) or value is None:
+        raise ValueError(f"{name} must be one number here, got {value}.")
+    return value
+
+
+def _norm(name: str, value: Any) -> float:
+    """A rule for fields: a bound that float32 can hold a norm to."""
+    check_bound(**{name: value})
+    return float(value)
+
+
+def _rate(name: str, value: Any) -> float:
+    """A rule for fields: a probability of being drawn that the engine can draw by."""
+    check.rate(**{name: value})
+    threshold(float(value))
+    return float(value)

@@ -1,7 +1,0 @@
-"""A private model of a table of codes, from noisy marginals of a few columns at a time."""
-
-from veilflow.models.marginals.fit import private_marginal_model
-from veilflow.models.marginals.model import MarginalModel
-from veilflow.models.marginals.plan import MarginalPlan
-
-__all__ = ["MarginalModel", "MarginalPlan", "private_marginal_model"]

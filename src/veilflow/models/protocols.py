@@ -1,0 +1,82 @@
+"""What can be asked of a fitted model, whichever class it has.
+
+A protocol is checked by the names of its members, so that whoever uses models need not import them.
+"""
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from veilflow.images.spec import ImageSpec
+from veilflow.models.domain import Domain
+from veilflow.tabular.schema import Schema
+
+Numbers = Float[np.ndarray, " records"]
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """A model that draws records of its own."""
+
+    def sample(self, number: int, /, *, seed: int | None = None) -> Any:
+        """So many records; with a seed, the same each time."""
+        ...
+
+
+@runtime_checkable
+class HasDensity(Protocol):
+    """A model that says how likely a record is."""
+
+    def log_prob(self, records: Any, /) -> Numbers:
+        """The log-density at each record."""
+        ...
+
+
+@runtime_checkable
+class RowModel(Samples, HasDensity, Protocol):
+    """A density of rows of numbers inside declared bounds."""
+
+    @property
+    def domain(self) -> Domain:
+        """The declared bounds."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns, where there are any."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Numbers in a row."""
+        ...
+
+
+@runtime_checkable
+class TableModel(Samples, Protocol):
+    """A density of tables with a declared schema."""
+
+    schema: Schema
+    vocabularies: Any
+    """Released values of open columns."""
+    density: Any
+
+    def log_prob(self, rows: Any, /, *, invalid: str = "error") -> Numbers:
+        """The log-density at each row."""
+        ...
+
+
+@runtime_checkable
+class ImageModel(HasDensity, Protocol):
+    """A density of images, one for each class where there are classes."""
+
+    spec: ImageSpec
+
+    def sample(self, number: int, /, *, label: Any = None, seed: int | None = None) -> Any:
+        """So many images, of a class; with a seed, the same each time."""
+        ...
+
+    def ood_score(self, images: Any, label: Any = None) -> Numbers:
+        """How odd each image is as a member of a class."""
+        ...

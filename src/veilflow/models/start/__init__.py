@@ -1,1 +1,0 @@
-"""Where a flow starts: releases that are cheap and say much, paid for before training."""

@@ -1,0 +1,229 @@
+"""The plan of a fit of a table: releases and prices, from public facts alone.
+
+The rules were fitted on generated tables (`benchmarks/generated_tables.py`); no rule has seen a data
+set of the reproductions. docs/developer/planner.md has the reasons.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from veilflow.engine.observed import num_parameters
+from veilflow.engine.training import Training
+from veilflow.models.table import sizes
+from veilflow.models.table.architecture import CodeArchitecture, HFlowArchitecture, codes
+from veilflow.models.table.warm_start import warm_start
+from veilflow.privacy import calibration
+from veilflow.privacy.budget import Budget
+from veilflow.releases.count import Count
+from veilflow.releases.marginals.release import Marginals
+from veilflow.releases.plan import FitPlan, spending
+from veilflow.releases.release import Release
+from veilflow.releases.table.bounds import ColumnBounds
+from veilflow.releases.table.histograms import ColumnHistograms
+from veilflow.releases.table.values import ColumnValues
+from veilflow.releases.training import PrivateTraining
+from veilflow.tabular.columns import Numeric, OpenCategorical
+from veilflow.tabular.schema import Schema
+
+_COLUMNS_SHARE = 0.1
+"""Of the squared privacy parameter, what histograms of columns take."""
+_WARM_SHARE = 0.3
+"""Of the same, what the marginals of a warm start take."""
+_DISCOVERY_SHARE = 0.1
+"""Of the same, what the discovery of values and bounds takes, where there is any."""
+_DISCOVERY_DELTA = 0.2
+"""Of delta, what the discovery of values takes."""
+_ASSUMED_RATE = 0.02
+"""Sampling rate where the number of records is not declared."""
+_ASSUMED_RECORDS = 10_000
+_BATCH = (1024, 4096)
+_LONGEST = 60
+"""Characters of a column's name that the ledger shows."""
+
+WARM_STARTS = ("marginals", "none")
+
+_FLOW: dict[str, Any] = {"hidden": (256,), "most_bins": 32, "num_waves": 12, "label_weight": 2.0}
+_OPEN_FLOW: dict[str, Any] = {**_FLOW, "most_bins": 64, "num_waves": 24, "label_weight": 1.0}
+"""Without noise finer bins pay, and small steps."""
+_PRIVATE: dict[str, Any] = {
+    "steps": 2000,
+    "clip_norm": 10.0,
+    "learning_rate": 4e-3,
+    "weight_decay": 0.02,
+    "optimizer": "adam",
+    "ema_decay": 0.99,
+}
+_OPEN: dict[str, Any] = {
+    **_PRIVATE,
+    "steps": 6000,
+    "clip_norm": 1e3,
+    "learning_rate": 2e-3,
+    "weight_decay": 0.0,
+}
+_WARM_RATES = (2e-3, 4e-3)
+"""After a warm start, steps are smaller where noise soon takes more from it than records give."""
+_STRONG = 40_000
+"""Privacy parameter times records from which on records give more."""
+_HFLOW_OPTIMIZER = "adabelief"
+"""The paper's; its rate of 1e-3 is not. Without a warm start 4e-3 was better than 1e-3 and 1e-2 on a
+generated table, as for the flow of codes."""
+_HFLOW_CLIP = 1.0
+_HFLOW_WARM_RATE = 5e-4
+"""After a warm start noise soon takes from it more than records give: 2e-3 was worse."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablePlan(FitPlan):
+    """The plan of a fit of a table.
+
+    Attributes:
+        schema: As declared, without what nobody has confirmed.
+        flow: What is trained, with all of its sizes.
+    """
+
+    schema: Schema
+    flow: CodeArchitecture | HFlowArchitecture
+
+    @property
+    def label(self) -> int | None:
+        """The place of the label, if there is one."""
+        return None if self.schema.label is None else self.schema.names.index(self.schema.label)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a user asked of a fit of a table."""
+
+    warm_start: str
+    """One of `WARM_STARTS`."""
+    warm_share: float | None
+    flow: CodeArchitecture | HFlowArchitecture | None
+    training: Training
+
+
+def plan_table(
+    wish: Wish, *, schema: Schema, budget: Budget, num_records: int | None, **declared: Any
+) -> TablePlan:
+    """The plan of a fit.
+
+    Args:
+        wish: Choices of the user.
+        schema: As declared, without what nobody has confirmed.
+        budget: Of the whole fit.
+        num_records: If declared.
+        declared: Other fields of the plan.
+
+    Raises:
+        BudgetError: The settings cost more than the budget.
+    """
+    flow = (wish.flow or codes()).resolved(**(_FLOW if budget.private else _OPEN_FLOW))
+    warm = wish.warm_start == "marginals" and budget.private
+    training = _training(wish, flow, warm, num_records, budget)
+    mu = calibration.gaussian_mu(budget) if budget.private else math.inf
+
+    releases: list[Release] = []
+    if num_records is None:
+        releases.append(Count.within(budget))
+    releases += _discoveries(schema, mu, budget)
+    releases.append(
+        ColumnHistograms(
+            num_columns=len(schema.columns),
+            most_numbers=sizes.histogram_numbers(schema),
+            most_touched=sizes.histogram_levels(schema),
+            noise_multiplier=1 / (mu * math.sqrt(_COLUMNS_SHARE)),
+        )
+    )
+    rest = None if warm and wish.warm_share is not None else len(releases) - 1
+    if warm:
+        share = _WARM_SHARE if wish.warm_share is None else wish.warm_share
+        releases.append(_marginals(schema, flow, mu * math.sqrt(share)))
+        rest = None if rest is None else len(releases) - 1
+        releases.append(warm_start())
+    if training.steps:
+        rest = len(releases)
+        releases.append(
+            PrivateTraining(
+                settings=training,
+                noise_multiplier=float(budget.private),
+                num_parameters=num_parameters(sizes.largest_flow(schema, flow)),
+            )
+        )
+    priced = tuple(releases)
+    return TablePlan(
+        model="TableFlow",
+        budget=budget,
+        releases=priced if rest is None else spending(budget, priced, rest),
+        num_records=num_records,
+        schema=schema,
+        flow=flow,
+        **declared,
+    ).checked()
+
+
+def _training(
+    wish: Wish,
+    flow: CodeArchitecture | HFlowArchitecture,
+    warm: bool,
+    num_records: int | None,
+    budget: Budget,
+) -> Training:
+    """All settings of the training."""
+    records = _ASSUMED_RECORDS if num_records is None else num_records
+    usual = dict(_PRIVATE if budget.private else _OPEN)
+    hflow = isinstance(flow, HFlowArchitecture)
+    if warm:
+        strong = calibration.gaussian_mu(budget) * records >= _STRONG
+        usual["learning_rate"] = _HFLOW_WARM_RATE if hflow else _WARM_RATES[strong]
+    if hflow:
+        usual["optimizer"] = _HFLOW_OPTIMIZER
+        usual["clip_norm"] = _HFLOW_CLIP if budget.private else usual["clip_norm"]
+    rate = wish.training.rate(num_records)
+    if rate is None:
+        least = min(_BATCH[0], max(64, records // 4))
+        batch = max(least, min(_BATCH[1], records / 16))
+        rate = _ASSUMED_RATE if num_records is None else min(1.0, batch / num_records)
+    return wish.training.resolved(sampling_rate=rate, **usual)
+
+
+def _discoveries(schema: Schema, mu: float, budget: Budget) -> list[Release]:
+    """One release for each column whose values or bounds are not declared."""
+    if not schema.open:
+        return []
+    # a pure release of epsilon costs about what a Gaussian one of mu = epsilon does
+    epsilon = mu * math.sqrt(_DISCOVERY_SHARE / len(schema.open))
+    delta = _DISCOVERY_DELTA * budget.delta / len(schema.open) if budget.private else 0.0
+    lists: list[Release] = []
+    ranges: list[Release] = []
+    for name in schema.open:
+        column = schema.columns[name]
+        if isinstance(column, OpenCategorical):
+            lists.append(
+                ColumnValues(
+                    purpose=_purpose("values of", name, schema),
+                    column=name,
+                    max_values=column.max_values,
+                    epsilon=epsilon,
+                    delta=delta,
+                )
+            )
+        elif isinstance(column, Numeric):
+            purpose = _purpose("bounds of", name, schema)
+            ranges.append(
+                ColumnBounds(purpose=purpose, column=name, step=column.step, epsilon=epsilon)
+            )
+    return lists + ranges
+
+
+def _purpose(what: str, name: str, schema: Schema) -> str:
+    """Short, and that of no other column even where names are cut."""
+    if len(name) <= _LONGEST:
+        return f"{what} {name}"
+    return f"{what} {name[:_LONGEST]}... (column {schema.names.index(name) + 1})"
+
+
+def _marginals(schema: Schema, flow: CodeArchitecture | HFlowArchitecture, mu: float) -> Marginals:
+    assert flow.most_bins is not None
+    label = None if schema.label is None else schema.names.index(schema.label)
+    codes = sizes.most_codes(schema, most_bins=flow.most_bins)
+    return Marginals(most_codes=codes, label=label, mu=mu)

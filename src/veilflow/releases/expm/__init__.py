@@ -1,0 +1,1 @@
+"""Draws from the exponential mechanism: densities over parameters, and samplers of them."""

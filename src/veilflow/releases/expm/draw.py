@@ -1,0 +1,152 @@
+"""Parameter vectors by the exponential mechanism, as one entry of a plan."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Float
+
+from veilflow._core.fields import convert, count
+from veilflow._core.keys import Secret
+from veilflow.privacy import calibration
+from veilflow.privacy.assumptions import Assumption, FloatSums, Generator
+from veilflow.privacy.budget import Budget
+from veilflow.privacy.events import Event, Repeated, Together
+from veilflow.privacy.guarantees import Released, Sensitive
+from veilflow.privacy.ledger import Ledger
+from veilflow.releases.expm.sampler import CountingSampler, Sampler
+from veilflow.releases.expm.target import Target
+from veilflow.releases.release import Release, Tools
+
+_BRACKET = 1e3
+"""The epsilon of one draw is looked for within this factor of an equal share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialDraw(Release):
+    """Parameter vectors, each drawn by itself from the density of the exponential mechanism.
+
+    Guarantee:
+        For add/remove of one record: the loss of a record lies between 0 and `target.loss.sensitivity`
+        whatever the record and the parameters are, so it moves every utility in one direction by at
+        most that. Exact samplers then keep to `event` unconditionally; others do under the
+        assumption that is listed with it.
+
+    Attributes:
+        target: The density, with the epsilon of one draw.
+        sampler: How it is drawn from.
+        num_models: How many vectors are drawn. Each is paid for.
+    """
+
+    purpose: str = "parameters"
+    target: Target
+    sampler: Sampler
+    num_models: int = 1
+
+    def __post_init__(self) -> None:
+        convert(self, num_models=count())
+
+    @property
+    def event(self) -> Event:
+        return self.event_after(self.num_models)
+
+    def event_after(self, done: int) -> Event:
+        return _repeated(max(1, done), self.sampler.event(self.target.epsilon))
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        conditional = self.sampler.assumption
+        every = (conditional, None if self.target.network.exact else FloatSums())
+        generator = Generator() if self.from_secret else None
+        return tuple(one for one in (*every, generator) if one is not None)
+
+    @property
+    def from_secret(self) -> bool:
+        return self.sampler.assumption is not None
+
+    @property
+    def rounds(self) -> int:
+        return self.num_models
+
+    @property
+    def num_records(self) -> int | None:
+        """What the sampler knows of the number of records; None where nobody declared it."""
+        return self.sampler.num_records if isinstance(self.sampler, CountingSampler) else None
+
+    def knowing(self, num_records: int | None) -> Self:
+        """This release with the number of records, if the sampler needs it and does not have it."""
+        if not isinstance(self.sampler, CountingSampler):
+            return self
+        return replace(self, sampler=self.sampler.knowing(num_records))
+
+    def at(self, epsilon: float) -> Self:
+        """This release with an epsilon for each draw.
+
+        Raises:
+            ValueError: The target is out of the sampler's reach.
+        """
+        target = replace(self.target, epsilon=epsilon)
+        return replace(self, target=target, sampler=self.sampler.settled(target))
+
+    def share(self, budget: Budget, others: Ledger) -> float:
+        """What each draw may cost by simple composition."""
+        return (budget.epsilon - others.epsilon(delta=0.0)) / self.num_models
+
+    def priced(self, budget: Budget, others: Ledger) -> Self:
+        share = self.share(budget, others)
+        equal = self.at(share)
+        if budget.delta == 0:
+            return equal
+
+        def event(epsilon: float) -> Event:
+            return _repeated(self.num_models, equal.sampler.event(epsilon))
+
+        # several choices compose to less than their sum where delta is not 0
+        epsilon = calibration.calibrate(
+            event,
+            budget,
+            bracket=(share / _BRACKET, share * _BRACKET),
+            increasing=True,
+            ledger=others,
+            guess=share,
+            what="epsilon of a model",
+        )
+        # pure releases may spend all of their share, whatever delta is
+        if budget.admits(others.spend(equal.event, purpose=self.purpose)):
+            epsilon = max(epsilon, share)
+        return equal.at(epsilon)
+
+    def run(
+        self, records: Sensitive[Any], tools: Tools, *, num_records: int | None = None
+    ) -> Released[Float[np.ndarray, "models dim"]]:
+        """Draw.
+
+        Args:
+            records: Inputs and labels.
+            tools: Of the run.
+            num_records: Declared or released, for samplers that have to know it.
+        """
+        sampler = self.knowing(num_records).sampler
+        thetas, events = [], []
+        for index in range(self.num_models):
+            secret = _secret_of(tools.secret, index)
+            drawn = sampler.draw(self.target, records, secret=secret)
+            thetas.append(np.asarray(drawn.value, np.float32))
+            events.append(drawn.event)
+            tools.monitor(index + 1)
+        alike = len(set(events)) == 1
+        event = _repeated(len(events), events[0]) if alike else Together(tuple(events))
+        return Released(np.stack(thetas), event)
+
+
+def _repeated(times: int, event: Event) -> Event:
+    return event if times == 1 else Repeated(times, event)
+
+
+def _secret_of(secret: Secret, index: int) -> Secret:
+    """A secret for one of several models, so that no two of them share a key."""
+    digest = hashlib.blake2b(
+        index.to_bytes(8, "little"), key=secret.reveal(), person=b"one model", digest_size=32
+    )
+    return Secret(digest.digest(), chosen=secret.chosen)

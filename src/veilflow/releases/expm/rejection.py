@@ -1,0 +1,124 @@
+"""Exact draws from the exponential mechanism, by rejection from the prior.
+
+A candidate from the prior is kept with probability exp(-epsilon L / (factor s)), where L is its exact
+sum of losses; the first that is kept has the target's density exactly. Candidates come from
+operating-system entropy, and so do the coins, which are exact for rational exponents. No seed reaches
+them, since the proof is about secret candidates: who knows them learns from the chosen one which were
+refused.
+
+Trials. A candidate is kept with probability at least exp(-epsilon n / factor) for n records, so the
+expected number of trials is at most exp(epsilon n / factor). L is cut at n s, which keeps that true
+if there are more than n records, and one record still moves it by 0 to s.
+
+A cap. Let Z be the probability that a candidate is kept, and T the cap. A set S of parameters comes
+out of the first T trials with probability f(Z) times the integral over S of prior times coin, where
+f(Z) = (1 - (1 - Z)^T) / Z falls as Z rises. One more record multiplies every coin, and hence Z, by
+e^-epsilon to 1. Where it lowers Z it raises f, by at most the factor by which Z fell. So what was kept
+is epsilon-private in both directions, cap or not. If nothing was kept, the result is a draw from the
+prior. That happens with probability (1 - Z)^T, at most delta = (1 - exp(-epsilon n / factor))^T: with
+a cap a draw is (epsilon, delta)-private. All T trials are then made, whichever was kept.
+
+Time. Without a cap the time of a draw depends on Z, which depends on the records. Whoever can
+measure it learns something that no epsilon here pays for. A cap closes that channel, but for what
+evaluating losses may itself give away.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from veilflow._core.fields import convert, count, optional, positive
+from veilflow._core.keys import Secret
+from veilflow.privacy.events import ApproximateDP, Event, ExponentialMechanism
+from veilflow.privacy.guarantees import Released, Sensitive
+from veilflow.releases.expm.exact_coin import exp_coins
+from veilflow.releases.expm.loss import in_units
+from veilflow.releases.expm.sampler import CountingSampler
+from veilflow.releases.expm.target import BITS, Target
+
+_BLOCK = 4096
+_NUMBERS = 2**22
+"""Parameters of all candidates of a block, at most."""
+_SMALLEST = 1e-300
+"""A delta below what double precision holds is rounded up to this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejectionSampler(CountingSampler):
+    """Candidates from the prior until one is kept.
+
+    Guarantee:
+        Pure epsilon, unconditionally, without a cap. With one, delta as in this file's head.
+    """
+
+    max_trials: int | None = None
+    """The cap; None for as many as it takes."""
+    reach: float = 1e7
+    """The most expected trials that a draw is begun for."""
+
+    name: ClassVar[str] = "rejection"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        convert(self, reach=positive, max_trials=optional(count()))
+
+    def settled(self, target: Target) -> "RejectionSampler":
+        """The same, if the target is within reach."""
+        if self.num_records is None:
+            raise ValueError(
+                "rejection needs num_records, which bounds the trials. Declare it: where epsilon is "
+                "small enough for rejection, a private count is off by more than the count itself."
+            )
+        nats = target.epsilon * self.num_records / target.factor
+        if self.max_trials is None and nats > math.log(self.reach):
+            raise ValueError(
+                f"rejection from the prior may take e^{nats:.4g} trials for {self.num_records} "
+                f"records at epsilon={target.epsilon:.4g}, and {self.reach:.3g} are within reach. Use "
+                f"epsilon below {math.log(self.reach) * target.factor / self.num_records:.3g}, fewer "
+                "records, or sampler='zoom'."
+            )
+        return self
+
+    def event(self, epsilon: float) -> Event:
+        # for adding or removing a record, which is dearer than replacing one
+        if self.max_trials is None:
+            return ExponentialMechanism(epsilon)
+        return ApproximateDP(epsilon, self.delta(epsilon))
+
+    def delta(self, epsilon: float) -> float:
+        """The largest probability that no candidate is kept, rounded up; 0 without a cap."""
+        if self.max_trials is None:
+            return 0.0
+        kept = math.exp(-epsilon * self._counted())
+        missed = math.exp(self.max_trials * math.log1p(-kept)) if kept < 1 else 0.0
+        return min(max(missed * (1 + 1e-9), _SMALLEST), 1 - 1e-12)
+
+    def draw(
+        self, target: Target, records: Sensitive[Any], *, secret: Secret
+    ) -> Released[Float[np.ndarray, " dim"]]:
+        del secret  # see the head of this file
+        self.settled(target)
+        data = records.open()
+        most = self._counted() * in_units(target.loss.sensitivity, bits=BITS)
+        unit = Fraction(target.epsilon) / (
+            target.factor * Fraction(target.loss.sensitivity) * 2**BITS
+        )
+        block = max(1, min(_BLOCK, _NUMBERS // target.dim))
+        kept, found, tried = np.empty(0), False, 0
+        while self.max_trials is None or tried < self.max_trials:
+            num = block if self.max_trials is None else min(block, self.max_trials - tried)
+            thetas = target.prior.from_entropy(num, target.dim)
+            losses = np.minimum(target.whole_losses(thetas, data), most)
+            up = np.flatnonzero(exp_coins(losses, unit=unit))
+            if up.size and not found:
+                kept, found = thetas[up[0]], True
+            tried += num
+            if found and self.max_trials is None:
+                break
+        if not found:
+            kept = target.prior.from_entropy(1, target.dim)[0]
+        return Released(kept, self.event(target.epsilon))

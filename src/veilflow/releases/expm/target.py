@@ -1,0 +1,168 @@
+"""The exponential mechanism as a density over parameters, and the exact sums of losses it rests on.
+
+    p(theta) ~ prior(theta) exp(-epsilon * sum of losses / (factor * sensitivity))
+
+A loss is never negative, so a further record can only lower the utility of every theta: the utility is
+monotone, and for adding or removing a record the factor is 1. For replacing one it is 2.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from veilflow._core.fields import convert, count, positive
+from veilflow.privacy.unit import Adjacency
+from veilflow.releases.expm.loss import BoundedLoss, in_units
+from veilflow.releases.expm.network import Network
+from veilflow.releases.expm.prior import Prior
+
+Records = tuple[Any, Any]
+"""Inputs, an array or a tree of arrays with a leading axis, and the place of each record's class."""
+
+BITS = 16
+"""Every loss is rounded to a multiple of 2^-16."""
+_NUM_RECORDS = 1024
+"""Records at a time: all sums of a chunk fit 32 bits, and no shape depends on how many there are."""
+_NUM_NUMBERS = 2**21
+"""Numbers that one chunk of records and parameter vectors may take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What the samplers draw from, given records.
+
+    Attributes:
+        network: From parameters and a record to probabilities.
+        loss: Of one record.
+        prior: Public, and not scaled by epsilon.
+        epsilon: Of one draw.
+        factor: 1 for adding or removing a record, 2 for replacing one.
+    """
+
+    network: Network
+    loss: BoundedLoss
+    prior: Prior
+    epsilon: float
+    factor: int = 1
+
+    def __post_init__(self) -> None:
+        convert(self, epsilon=positive, factor=count())
+        if self.factor > 2:
+            raise ValueError(f"factor must be 1 or 2, got {self.factor}.")
+        if self.loss.num_classes != self.network.num_classes:
+            raise ValueError(
+                f"loss is for {self.loss.num_classes} classes and the network for "
+                f"{self.network.num_classes}. Give both the same."
+            )
+
+    @property
+    def dim(self) -> int:
+        """How many parameters there are."""
+        return self.network.dim
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighboring relation that `factor` is for."""
+        return Adjacency.ADD_REMOVE if self.factor == 1 else Adjacency.REPLACE_ONE
+
+    @property
+    def rate(self) -> float:
+        """Nats per unit of loss: epsilon / (factor * sensitivity)."""
+        return self.epsilon / (self.factor * self.loss.sensitivity)
+
+    def loss_sum(self, theta: Float[Array, " dim"], records: Records) -> Float[Array, ""]:
+        """The sum of the losses of all records: differentiable, for what need not be exact."""
+        inputs, labels = records
+        each = jax.vmap(lambda record, label: self.loss(self.network.outputs(theta, record), label))
+        return jnp.sum(each(inputs, labels))
+
+    def log_weight(self, theta: Float[Array, " dim"], records: Records) -> Float[Array, ""]:
+        """Log density over the prior, up to a constant: at most 0."""
+        return -self.rate * self.loss_sum(theta, records)
+
+    def log_density(self, theta: Float[Array, " dim"], records: Records) -> Float[Array, ""]:
+        """Log density, up to a constant."""
+        return self.log_weight(theta, records) + self.prior.log_prob(theta)
+
+    def losses(
+        self, thetas: Float[np.ndarray, "num dim"], records: Records
+    ) -> Float[np.ndarray, " num"]:
+        """Exact sums of the losses of all records, for many parameter vectors at once.
+
+        Each loss is rounded to a multiple of 2^-16 between 0 and the sensitivity, NaN being the
+        largest, and the rounded ones are added as whole numbers. So the order of records does not
+        matter, and one record more raises every sum by 0 to `sensitivity`, exactly, as floats too.
+
+        One thing is taken for granted: the compiled program rounds sigmoid, tanh and logarithm of a
+        number in the same way wherever in an array it stands. Shapes are the same for all records.
+
+        Returns:
+            Multiples of 2^-16, as float64.
+        """
+        return np.ldexp(self.whole_losses(thetas, records).astype(np.float64), -BITS)
+
+    def whole_losses(
+        self, thetas: Float[np.ndarray, "num dim"], records: Records
+    ) -> Int[np.ndarray, " num"]:
+        """The same in units of 2^-16, as int64."""
+        thetas = np.asarray(thetas, np.float32)
+        chunks = [_padded(records, start) for start in range(0, len(records[1]), _NUM_RECORDS)]
+        size = self._num_together(len(thetas))
+        sums = np.zeros(len(thetas), np.int64)
+        for start in range(0, len(thetas), size):
+            part = thetas[start : start + size]
+            filled = np.zeros((size, self.dim), np.float32)
+            filled[: len(part)] = part
+            on_device = jnp.asarray(filled)
+            # started one after another, read at the end: the device never waits for the host
+            found = [_chunk_sums(self.network, self.loss, on_device, *chunk) for chunk in chunks]
+            for each in found:
+                sums[start : start + size] += np.asarray(each, np.int64)[: len(part)]
+        return sums
+
+    def _num_together(self, num_thetas: int) -> int:
+        """Parameter vectors at a time: a multiple of 8, unless memory is too small for that."""
+        most = max(1, _NUM_NUMBERS // (_NUM_RECORDS * max(1, self.network.width)))
+        return min(most, -8 * (-num_thetas // 8))
+
+
+def _padded(records: Records, start: int) -> tuple[Any, Array, Array]:
+    """The chunk of records from `start` on, filled up with zeros, and which of it are records."""
+
+    def take(array: Any) -> Array:
+        array = np.asarray(array)[start : start + _NUM_RECORDS]
+        if len(array) == _NUM_RECORDS:
+            return jnp.asarray(array)
+        filled = np.zeros((_NUM_RECORDS, *array.shape[1:]), array.dtype)
+        filled[: len(array)] = array
+        return jnp.asarray(filled)
+
+    inputs, labels = records
+    inside = np.arange(start, start + _NUM_RECORDS) < len(labels)
+    return jax.tree.map(take, inputs), take(labels), jnp.asarray(inside)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _chunk_sums(
+    network: Network,
+    loss: BoundedLoss,
+    thetas: Float[Array, "num dim"],
+    inputs: Any,
+    labels: Int[Array, " records"],
+    inside: Array,
+) -> Int[Array, " num"]:
+    largest = in_units(loss.sensitivity, bits=BITS)
+
+    def units(theta: Array, record: Any, label: Array) -> Array:
+        found = loss(network.outputs(theta, record), label) * 2.0**BITS
+        # clipped before it becomes an integer, where a larger number would wrap around
+        return jnp.round(jnp.clip(jnp.where(jnp.isnan(found), largest, found), 0, largest))
+
+    each = jax.vmap(jax.vmap(units, (None, 0, 0)), (0, None, None))(thetas, inputs, labels)
+    # `largest` fits float32: it is a whole number up to 2^20
+    return jnp.sum(jnp.where(inside, each.astype(jnp.int32), 0), axis=1, dtype=jnp.int32)

@@ -1,0 +1,178 @@
+"""The plan: what is asked of the records and with how much noise, settled before they are looked at."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from veilflow._core import check
+from veilflow.privacy.events import (
+    Event,
+    ExponentialMechanism,
+    Gaussian,
+    NonPrivate,
+    Repeated,
+    Together,
+)
+from veilflow.releases.marginals.graph import Columns
+
+_ONE_WAY = 0.25
+"""Share of the squared mu that histograms of single columns get."""
+_CHOICE = 0.07
+"""Share of it that all choices together get."""
+_ROUNDS = 5
+_GROWTH = 2.0
+"""Share of a choice of the last round over one of the first: early tables are of strong dependence."""
+_CHOICES_PER_COLUMN = 2
+_MOST_CELLS = 2**19
+_MOST_TABLE_CELLS = 2**16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """Some choices by the exponential mechanism, then one release of all tables chosen.
+
+    Attributes:
+        num_choices: Tables that are chosen.
+        epsilon: Of each choice; infinite for no privacy.
+        noise_multiplier: Of the joint release; 0 for no privacy.
+    """
+
+    num_choices: int
+    epsilon: float
+    noise_multiplier: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalPlan:
+    """All that a marginal model will ask and pay. Made of public facts: see `MarginalPlan.of`.
+
+    Attributes:
+        sizes: Declared number of codes of each column.
+        ordered: Which columns have codes in a meaningful order.
+        label: The column that others are to predict, if any: with it tables may have three columns.
+        label_weight: How much more a misfit counts in a table with the label.
+        num_records: Declared number of records, or None to estimate it from the releases.
+        noise_multiplier: Of the joint release of the histograms of all columns.
+        rounds: What follows them.
+        max_cells: Cells that the conditionals of the model may have in all.
+        max_table_cells: Cells that a released table of several columns may have.
+    """
+
+    sizes: tuple[int, ...]
+    ordered: tuple[bool, ...]
+    label: int | None
+    label_weight: float
+    num_records: int | None
+    noise_multiplier: float
+    rounds: tuple[Round, ...]
+    max_cells: int = _MOST_CELLS
+    max_table_cells: int = _MOST_TABLE_CELLS
+
+    @classmethod
+    def of(
+        cls,
+        sizes: Sequence[int],
+        *,
+        mu: float,
+        ordered: Sequence[bool] | None = None,
+        label: int | None = None,
+        label_weight: float = 2.0,
+        num_records: int | None = None,
+    ) -> "MarginalPlan":
+        """The plan that spends `mu`, from public facts alone.
+
+        Args:
+            sizes: Number of codes of each column.
+            mu: The Gaussian mechanism that all releases together cost about as much as; infinite for
+                no privacy. What counts is `event`.
+            ordered: Which columns have codes in a meaningful order; none by default.
+            label: The column that others are to predict.
+            label_weight: How much more a misfit counts in a table with the label.
+            num_records: If declared.
+
+        Raises:
+            ValueError: If a fact is out of range.
+        """
+        sizes = tuple(int(size) for size in sizes)
+        _check(sizes, mu, ordered, label, label_weight, num_records)
+        total = min(_CHOICES_PER_COLUMN * len(sizes), len(cliques(len(sizes), label)))
+        num_rounds = min(_ROUNDS, total)
+        choices = [total // num_rounds + (i < total % num_rounds) for i in range(num_rounds)]
+        # by the end of the first round a table is still rough, so the first ones cost less
+        parts = [n * _GROWTH ** (i / max(num_rounds - 1, 1)) for i, n in enumerate(choices)]
+        one_way = _ONE_WAY if total else 1.0
+        left = 1 - one_way - _CHOICE
+        return cls(
+            sizes=sizes,
+            ordered=(False,) * len(sizes) if ordered is None else tuple(map(bool, ordered)),
+            label=label,
+            label_weight=float(label_weight),
+            num_records=num_records,
+            noise_multiplier=_multiplier(mu, one_way),
+            rounds=tuple(
+                Round(
+                    num_choices=n,
+                    # many choices are about Gaussian with mu = epsilon / sqrt(3): the loss of the
+                    # pair that dominates one is nearly uniform between -epsilon and epsilon
+                    epsilon=mu * math.sqrt(3 * _CHOICE / total),
+                    noise_multiplier=_multiplier(mu, left * part / sum(parts)),
+                )
+                for n, part in zip(choices, parts, strict=True)
+            ),
+        )
+
+    @property
+    def event(self) -> Event:
+        """What following the plan costs."""
+        if self.noise_multiplier == 0:
+            return NonPrivate()
+        events: list[Event] = [Gaussian(self.noise_multiplier)]
+        for step in self.rounds:
+            choice = ExponentialMechanism(step.epsilon)
+            events += [Repeated(step.num_choices, choice), Gaussian(step.noise_multiplier)]
+        return Together(tuple(events))
+
+    @property
+    def num_draws(self) -> int:
+        """How many numbers get noise, at most."""
+        num_tables = sum(step.num_choices for step in self.rounds)
+        return sum(self.sizes) + num_tables * self.max_table_cells
+
+
+def cliques(num_columns: int, label: int | None) -> tuple[Columns, ...]:
+    """What may be chosen: all pairs of columns, and all pairs with the label as third."""
+    pairs = tuple(combinations(range(num_columns), 2))
+    if label is None:
+        return pairs
+    return pairs + tuple(tuple(sorted((*p, label))) for p in pairs if label not in p)
+
+
+def _multiplier(mu: float, share: float) -> float:
+    return 0.0 if mu == math.inf else 1 / (mu * math.sqrt(share))
+
+
+def _check(
+    sizes: tuple[int, ...],
+    mu: float,
+    ordered: Sequence[bool] | None,
+    label: int | None,
+    label_weight: float,
+    num_records: int | None,
+) -> None:
+    check.count(num_columns=len(sizes))
+    for size in sizes:
+        check.count(size=size)
+    if mu != math.inf:
+        check.positive(mu=mu)
+    if ordered is not None and len(ordered) != len(sizes):
+        raise ValueError(
+            f"ordered must say yes or no for each of {len(sizes)} columns, got {len(ordered)}."
+        )
+    if label is not None:
+        check.count(label=label, at_least=0)
+        if label >= len(sizes):
+            raise ValueError(f"label must be a column from 0 to {len(sizes) - 1}, got {label}.")
+    check.positive(label_weight=label_weight)
+    if num_records is not None:
+        check.count(num_records=num_records)

@@ -1,0 +1,107 @@
+"""Questions to the records: the only file here that sees them.
+
+Each is a pure function of the records and of what was released before, with a sensitivity that holds
+whatever was released. Rows are codes; a row is in exactly one cell of every table.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from veilflow.privacy.guarantees import ClippedSum
+from veilflow.releases.marginals.codes import Groups, Merging, Query, num_groups
+
+Rows = Int[np.ndarray, "rows columns"]
+
+_ROUNDING = 1e-6
+"""Room for rounding, relative: sums over tables of 10^8 rows in double precision are closer."""
+_SUMS = 2.0**-46
+"""Room for rounding in misfits, relative to the rows expected: two sums over a table, pair by pair."""
+
+
+class Tally:
+    """Rows that tables are counted of. Keeps each column at the resolutions asked for."""
+
+    def __init__(self, rows: Rows, merging: Merging):
+        self._rows, self._merging = rows, merging
+        self._columns: dict[tuple[int, int], np.ndarray] = {}
+
+    @classmethod
+    def of_codes(cls, codes: Rows, merged: Sequence[Groups], merging: Merging) -> "Tally":
+        """Of rows of full codes, where `merged` says which of them `merging` speaks of."""
+        columns = [groups[codes[:, i]].astype(np.uint8) for i, groups in enumerate(merged)]
+        return cls(np.stack(columns, axis=1), merging)
+
+    def counts(self, query: Query) -> Int[np.ndarray, "..."]:
+        """How many rows are in each cell."""
+        shape = tuple(num_groups(groups) for groups in self._merging.groups(query))
+        cells = np.zeros(len(self._rows), np.int64)
+        for column, resolution, length in zip(*query, shape, strict=True):
+            cells *= length
+            cells += self._column(column, resolution)
+        return np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
+
+    def _column(self, column: int, resolution: int) -> np.ndarray:
+        at = column, resolution
+        if at not in self._columns:
+            groups = self._merging.groups_of(column, resolution).astype(np.uint8)
+            self._columns[at] = groups[self._rows[:, column]]
+        return self._columns[at]
+
+
+def shares_of(cells: Sequence[int]) -> Float[np.ndarray, " tables"]:
+    """Weights of tables that are released together, with a norm just below 1.
+
+    Noise of deviation s in each cell of a table of k cells is off by k s in total; the total over
+    all tables is least where weights grow with the cube root of k.
+    """
+    weights = np.cbrt(np.asarray(cells, np.float64))
+    return weights * ((1 - _ROUNDING) / np.linalg.norm(weights))
+
+
+def histograms(codes: Rows, sizes: Sequence[int]) -> ClippedSum:
+    """The histograms of all columns, each times its share, in one vector.
+
+    Sensitivity: a row adds its share to one cell of each, which is a vector no longer than 1.
+    """
+    counted = [np.bincount(codes[:, i], minlength=size) for i, size in enumerate(sizes)]
+    return _stacked(counted)
+
+
+def tables(tally: Tally, queries: Sequence[Query]) -> ClippedSum:
+    """Tables, each times its share, in one vector. Sensitivity: as for histograms."""
+    return _stacked([tally.counts(query) for query in queries])
+
+
+def _stacked(counted: Sequence[np.ndarray]) -> ClippedSum:
+    shares = shares_of([table.size for table in counted])
+    parts = [share * table.ravel() for share, table in zip(shares, counted, strict=True)]
+    return ClippedSum(np.concatenate(parts), clip_norm=1.0)
+
+
+def misfits(
+    tally: Tally, queries: Sequence[Query], expected: Sequence[np.ndarray]
+) -> Float[np.ndarray, " queries"]:
+    """How far each table is from what a model expects of it, in L1.
+
+    Sensitivity: a row changes one cell of a table by 1, so no misfit by more than `MISFIT`.
+    """
+    return np.array(
+        [
+            np.abs(tally.counts(query) - table).sum()
+            for query, table in zip(queries, expected, strict=True)
+        ]
+    )
+
+
+MISFIT = 1 + _ROUNDING
+"""How far adding or removing a row moves a misfit, at most."""
+
+
+def misfit_sensitivity(total: float) -> float:
+    """The same where `total` rows are expected, which may be declared wrong by any factor.
+
+    What is expected may be so large that its sums are rounded by more than a row weighs.
+    """
+    return max(MISFIT, 1 + _SUMS * total)

@@ -1,0 +1,139 @@
+"""Marginals of a table of codes and the choice of which to measure, as one entry of a plan."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Int
+
+from veilflow.privacy import calibration
+from veilflow.privacy.assumptions import Assumption
+from veilflow.privacy.budget import Budget
+from veilflow.privacy.events import Event
+from veilflow.privacy.guarantees import Released, Sensitive
+from veilflow.privacy.ledger import Ledger
+from veilflow.releases.marginals.fit import private_marginal_model
+from veilflow.releases.marginals.graph import Bag
+from veilflow.releases.marginals.inference import Tree
+from veilflow.releases.marginals.model import MarginalModel, Spread
+from veilflow.releases.marginals.plan import MarginalPlan
+from veilflow.releases.release import Release, Tools
+
+_MU = (0.01, 2.0)
+"""Where the privacy parameter is looked for, over that of the whole budget."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marginals(Release):
+    """A model of a table of codes, from noisy marginals of a few columns at a time.
+
+    Guarantee:
+        `MarginalPlan.event` for add/remove of one row, whatever the rows are: histograms of all
+        columns, then rounds of choices by the exponential mechanism and of tables with Gaussian noise.
+        It depends on `mu`, the number of columns and whether there is a label, but not on how many
+        codes a column turns out to have.
+
+    Attributes:
+        most_codes: Codes of each column, at most.
+        label: The place of the column that others are to predict, if there is one.
+        mu: The Gaussian mechanism that all of it together costs about as much as.
+    """
+
+    purpose: str = "marginals"
+    most_codes: tuple[int, ...]
+    label: int | None
+    mu: float
+
+    @property
+    def event(self) -> Event:
+        return self._plan(self.most_codes).event
+
+    @property
+    def num_draws(self) -> int:
+        return self._plan(self.most_codes).num_draws
+
+    @property
+    def grids(self) -> tuple[tuple[float, int], ...]:
+        plan = self._plan(self.most_codes)
+        # as `gaussian_once` takes four for each number that a row changes
+        rounds = ((step.noise_multiplier, 4 * step.num_choices) for step in plan.rounds)
+        return ((plan.noise_multiplier, 4 * len(plan.sizes)), *rounds)
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return ()  # counts are whole numbers, and added up exactly
+
+    @property
+    def rounds(self) -> int:
+        return len(self._plan(self.most_codes).rounds)
+
+    def priced(self, budget: Budget, others: Ledger) -> Self:
+        columns = len(self.most_codes)
+        return replace(self, mu=_affordable(budget, others, columns, self.label))
+
+    def run(
+        self,
+        records: Sensitive[Int[np.ndarray, "rows columns"]],
+        tools: Tools,
+        *,
+        sizes: Sequence[int],
+        ordered: Sequence[bool],
+        num_records: int,
+    ) -> Released[dict[str, Any]]:
+        """Choose and measure.
+
+        Args:
+            records: Rows of codes.
+            tools: Of the run.
+            sizes: Released number of codes of each column.
+            ordered: Which columns have codes in a meaningful order.
+            num_records: Declared or released.
+        """
+        plan = self._plan(tuple(sizes), ordered=ordered, num_records=num_records)
+        return private_marginal_model(
+            records, plan=plan, secret=tools.secret, monitor=tools.monitor
+        ).map(_plain)
+
+    def result(self, value: dict[str, Any]) -> MarginalModel:
+        """The distribution of largest entropy that the marginals speak for."""
+        bags = (Bag(column, tuple(parents)) for column, parents in value["bags"])
+        spreads = (Spread.given(*arrays) for arrays in value["spreads"])
+        return MarginalModel(
+            sizes=tuple(value["sizes"]),
+            num_records=value["num_records"],
+            cliques=tuple(tuple(clique) for clique in value["cliques"]),
+            tree=Tree(tuple(bags), tuple(value["conditionals"])),
+            spreads=tuple(spreads),
+        )
+
+    def _plan(self, sizes: tuple[int, ...], **facts: Any) -> MarginalPlan:
+        return MarginalPlan.of(sizes, mu=self.mu, label=self.label, **facts)
+
+
+def _plain(model: MarginalModel) -> dict[str, Any]:
+    """A model as numbers and arrays: which tables were chosen, and what they speak for."""
+    return {
+        "sizes": list(model.sizes),
+        "num_records": float(model.num_records),
+        "cliques": [list(map(int, clique)) for clique in model.cliques],
+        "bags": [[int(bag.column), list(map(int, bag.parents))] for bag in model.tree.bags],
+        "conditionals": list(model.tree.conditionals),
+        "spreads": [[spread.groups, spread.within] for spread in model.spreads],
+    }
+
+
+@lru_cache(maxsize=64)
+def _affordable(budget: Budget, others: Ledger, num_columns: int, label: int | None) -> float:
+    whole = calibration.gaussian_mu(budget)
+    # the price depends on the number of columns alone, not on their codes
+    return calibration.calibrate(
+        lambda mu: MarginalPlan.of((2,) * num_columns, mu=mu, label=label).event,
+        budget,
+        bracket=(_MU[0] * whole, _MU[1] * whole),
+        increasing=True,
+        ledger=others,
+        guess=0.9 * whole,
+        what="warm_mu",
+    )

@@ -1,0 +1,1 @@
+"""Rounds of gradients and curvatures: where a posterior lies, and how wide it is."""

@@ -1,0 +1,189 @@
+"""Private rounds of Newton's method: where the posterior lies, and how wide it is.
+
+Each round asks all records for gradient and curvature in the coordinates that the rounds before made:
+there records have lengths of about one size, so a bound costs little, and noise is small against what
+all of them say together. A few early rounds lead to the place; the late ones stay there and are
+averaged, so that splitting the budget among them loses nothing. Noise is fixed before the first round;
+only the questions adapt.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from jaxtyping import Float, PyTree
+
+from veilflow._core.keys import Secret
+from veilflow.privacy import calibration
+from veilflow.privacy.budget import Budget
+from veilflow.privacy.events import Event, Together
+from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
+from veilflow.privacy.ledger import Ledger
+from veilflow.privacy.mechanisms import gaussian_once
+from veilflow.releases.release import Release, Tools, gaussians
+from veilflow.releases.rounds.state import State, next_state, surrogate_of, with_lengths
+from veilflow.releases.rounds.statistics import (
+    BINS,
+    LogLikelihood,
+    clipped_statistics,
+    length_counts,
+    num_statistics,
+)
+from veilflow.releases.rounds.surrogate import LogPrior, Surrogate, prior_parts
+
+_COUNTS_SHARE, _LATE_SHARE = 0.08, 0.62
+"""Parts of the price, in squared signal over noise: counts of lengths, and the late rounds."""
+_NOISE = (1e-3, 1e6)
+"""Where the noise multiplier is looked for."""
+_DRAWS = 8
+"""Draws of the posterior at which records are asked in late rounds, half of them mirrored."""
+
+
+class Noises(NamedTuple):
+    """Noise multipliers of single mechanisms."""
+
+    counts: float
+    early: float
+    late: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewtonRounds(Release):
+    """A quadratic of the log-likelihood around where the posterior lies.
+
+    Guarantee:
+        A Gaussian mechanism for each count of lengths and for each sum of statistics, for add/remove of
+        one record, whatever it holds: `statistics` proves that it moves either by at most sqrt(2). What
+        is asked next is computed from declared and released numbers alone.
+
+    Attributes:
+        start: Where the search begins, one number a parameter.
+        scale: How far off that may be, and how far one early round may move.
+        noise_multiplier: All rounds together cost as much as one release with this; 0 for no noise,
+            without privacy.
+        early: Rounds that lead to the posterior; each counts lengths and asks for statistics.
+        late: Rounds that stay there.
+        average: Whether late rounds are averaged; else the last one stands alone.
+    """
+
+    purpose: str = "gradients and curvatures"
+    start: tuple[float, ...]
+    scale: tuple[float, ...]
+    noise_multiplier: float
+    early: int = 8
+    late: int = 3
+    average: bool = True
+
+    @property
+    def noises(self) -> Noises:
+        """Of the mechanisms that together cost as much as one with `noise_multiplier`."""
+        rest = 1 - _COUNTS_SHARE - _LATE_SHARE
+        shares = (_COUNTS_SHARE / self.early, rest / self.early, _LATE_SHARE / self.late)
+        return Noises(*(self.noise_multiplier / share**0.5 for share in shares))
+
+    @property
+    def event(self) -> Event:
+        return self.event_after(self.rounds)
+
+    def event_after(self, done: int) -> Event:
+        noises, done = self.noises, max(1, done)
+        early = min(done, self.early)
+        return gaussians((noises.counts, noises.early) * early + (noises.late,) * (done - early))
+
+    @property
+    def num_draws(self) -> int:
+        if not self.noise_multiplier:
+            return 0
+        return self.early * 2 * BINS + self.rounds * num_statistics(len(self.start))
+
+    @property
+    def grids(self) -> tuple[tuple[float, int], ...]:
+        numbers = num_statistics(len(self.start))
+        noises = self.noises
+        return ((noises.counts, 2 * BINS), (noises.early, numbers), (noises.late, numbers))
+
+    @property
+    def rounds(self) -> int:
+        return self.early + self.late
+
+    def priced(self, budget: Budget, others: Ledger) -> Self:
+        noise = calibration.calibrate(
+            lambda noise: replace(self, noise_multiplier=noise).event,
+            budget,
+            bracket=_NOISE,
+            increasing=False,
+            ledger=others,
+            guess=1 / calibration.gaussian_mu(budget),
+            what="noise_multiplier",
+        )
+        return replace(self, noise_multiplier=noise)
+
+    def run(
+        self,
+        records: Sensitive[PyTree],
+        tools: Tools,
+        *,
+        log_likelihood: LogLikelihood,
+        log_prior: LogPrior,
+    ) -> Released[dict[str, Any]]:
+        """Ask in rounds.
+
+        Args:
+            records: Arrays with the record as first axis.
+            tools: Of the run.
+            log_likelihood: Of one record.
+            log_prior: Of the parameters.
+        """
+        start, scale = np.array(self.start), np.array(self.scale)
+        noises, events, index = self.noises, [], count(1)
+
+        def ask(query: ClippedSum, noise: float) -> Any:
+            released = gaussian_once(
+                query,
+                noise_multiplier=noise,
+                secret=tools.secret,
+                purpose="curvature",
+                index=next(index),
+            )
+            events.append(released.event)
+            return released.value
+
+        state = State.first(start, scale)
+        for round_ in range(self.rounds):
+            late = round_ - self.early
+            if late < 0:
+                draws, noise, reach = state.mean[None], noises.early, scale
+                factor = state.next_factor(scale)
+                lengths = length_counts(log_likelihood, records, draws=draws, factor=factor)
+                counts = ask(lengths, noises.counts)
+                state = with_lengths(state, factor, counts, noise=noises.counts)
+                heard = state.significant
+            else:
+                # in the coordinates of the last lengths that stood out: their bounds hold there
+                draws = state.mean + _mirrored(tools.secret, late, len(start)) @ state.posterior.T
+                noise, reach, heard = noises.late, None, state.lengths is not None
+            sums = clipped_statistics(
+                log_likelihood, records, draws=draws, factor=state.factor, bounds=state.bounds
+            )
+            statistics = ask(sums, noise)
+            if heard:
+                prior = prior_parts(log_prior, draws, state.factor)
+                average = self.average and late > 0
+                state = next_state(
+                    state, statistics, prior, noise=noise, average=average, reach=reach
+                )
+            tools.monitor(round_ + 1)
+        surrogate = surrogate_of(state, start=start, scale=scale, noise=noises.late)
+        return Released(dict(vars(surrogate)), Together(tuple(events)))
+
+    def result(self, value: dict[str, Any]) -> Surrogate:
+        """The quadratic."""
+        return Surrogate(**value)
+
+
+def _mirrored(secret: Secret, round_: int, dim: int) -> Float[np.ndarray, "draws dim"]:
+    """Standard normal draws and their mirror images, so that their mean is zero."""
+    rng = np.random.default_rng(secret.words("guide draws", round_, 1)[0])
+    half = rng.standard_normal((_DRAWS // 2, dim))
+    return np.concatenate([half, -half])

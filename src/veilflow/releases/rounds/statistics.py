@@ -1,0 +1,195 @@
+"""What one record says about the parameters, cut to a bound: its gradient and its curvature.
+
+In coordinates u of theta = mean + factor u, a record's share of the log-likelihood is to second order
+g.u - u.Hu / 2. Both g and H are averaged over the guide's draws, then cut to a length each, and what
+all records say is one sum: a Gaussian mechanism on a vector of known sensitivity. A guide of normals
+needs nothing else: these are its natural gradients.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from veilflow.engine.barrier import after_barrier
+from veilflow.privacy.guarantees import ClippedSum, Sensitive
+
+LogLikelihood = Callable[[Float[Array, " dim"], Any], Float[Array, ""]]
+"""log_likelihood(theta, record) of ONE record, traceable by JAX."""
+
+SENSITIVITY = 2.0**0.5
+"""Of the sum of statistics, and of the two counts: either part of a record has length at most 1."""
+
+BINS = 160
+_LOWEST, _BINS_PER_OCTAVE = -40.0, 2.0
+_CHUNK = 512
+"""Records handled at once, by one compiled program."""
+_INSIDE = 1 - 1e-5
+"""Lengths are float32; what is cut to a bound ends a little inside it."""
+
+
+def clipped_statistics(
+    log_likelihood: LogLikelihood,
+    records: Sensitive[PyTree],
+    *,
+    draws: Float[np.ndarray, "draws dim"],
+    factor: Float[np.ndarray, "dim dim"],
+    bounds: tuple[float, float],
+) -> ClippedSum:
+    """The sum over records of gradient and curvature, each over its bound and no longer than 1.
+
+    Guarantee:
+        One record, whatever it holds, moves the sum by at most `SENSITIVITY`: a gradient or curvature
+        longer than its bound is shortened to it, a record with a number that is not finite adds 0.
+
+    Args:
+        log_likelihood: Of one record.
+        records: Arrays with the record as first axis.
+        draws: Parameters at which a record is asked; means over them are cut.
+        factor: From coordinates to parameters.
+        bounds: Of the gradient's length and of the curvature's Frobenius norm, in coordinates.
+    """
+    total = _over_chunks(_clipped, log_likelihood, records.open(), draws, factor, np.array(bounds))
+    return ClippedSum(total, SENSITIVITY)
+
+
+def length_counts(
+    log_likelihood: LogLikelihood,
+    records: Sensitive[PyTree],
+    *,
+    draws: Float[np.ndarray, "draws dim"],
+    factor: Float[np.ndarray, "dim dim"],
+) -> ClippedSum:
+    """How many gradients, and how many curvatures, have which length: two rows of `BINS` counts.
+
+    Guarantee:
+        A record adds 1 to one bin of each row, so it moves the counts by `SENSITIVITY`.
+    """
+    counts = _over_chunks(_counted, log_likelihood, records.open(), draws, factor, np.ones(2))
+    return ClippedSum(counts.reshape(2, BINS), SENSITIVITY)
+
+
+def bin_tops() -> Float[np.ndarray, " bins"]:
+    """The largest length of each bin."""
+    return 2.0 ** (_LOWEST + (1 + np.arange(BINS)) / _BINS_PER_OCTAVE)
+
+
+def num_statistics(dim: int) -> int:
+    """How many numbers the sum of statistics has."""
+    return dim + dim * (dim + 1) // 2
+
+
+def unpacked(
+    total: Float[np.ndarray, " numbers"], dim: int, bounds: tuple[float, float]
+) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, "dim dim"]]:
+    """The gradient and the curvature in a released sum, in coordinates."""
+    rows, columns = np.triu_indices(dim)
+    curvature = np.zeros((dim, dim))
+    off = np.where(rows == columns, 1.0, 2.0**-0.5)
+    curvature[rows, columns] = total[dim:] * off * bounds[1]
+    return total[:dim] * bounds[0], curvature + np.triu(curvature, 1).T
+
+
+def _over_chunks(
+    of_chunk: Any,
+    log_likelihood: LogLikelihood,
+    records: PyTree,
+    draws: np.ndarray,
+    factor: np.ndarray,
+    bounds: np.ndarray,
+) -> Float[np.ndarray, " numbers"]:
+    """The sum over all records; within a chunk in float32, beyond in float64."""
+    arrays = jax.tree.map(np.asarray, records)
+    number, total = len(jax.tree.leaves(arrays)[0]), 0.0
+    settings = jax.tree.map(jnp.float32, (draws, factor, bounds))
+    for start in range(0, max(number, 1), _CHUNK):  # without records, one chunk in which nobody is
+        stop = min(start + _CHUNK, number)
+
+        def taken(x: np.ndarray, start: int = start, stop: int = stop) -> np.ndarray:
+            padding = [(0, _CHUNK - (stop - start))] + [(0, 0)] * (x.ndim - 1)
+            return np.pad(x[start:stop], padding, mode="edge" if number else "constant")
+
+        here = np.arange(_CHUNK) < stop - start
+        part = of_chunk(log_likelihood, jax.tree.map(taken, arrays), here, *settings)
+        total = total + np.asarray(part, np.float64)
+    return np.asarray(total)
+
+
+def _of_record(
+    log_likelihood: LogLikelihood, record: Any, draws: Array, factor: Array
+) -> tuple[Float[Array, " dim"], Float[Array, " pairs"]]:
+    """Gradient, and curvature as a vector of the same length as the matrix, in coordinates."""
+
+    def moved(u: Array, theta: Array) -> Array:
+        return log_likelihood(theta + factor @ u, record)
+
+    zero = jnp.zeros(factor.shape[0], jnp.float32)
+    gradient = jnp.mean(jax.vmap(jax.grad(moved), (None, 0))(zero, draws), axis=0)
+    curvature = -jnp.mean(jax.vmap(jax.hessian(moved), (None, 0))(zero, draws), axis=0)
+    rows, columns = np.triu_indices(factor.shape[0])
+    off = jnp.where(jnp.asarray(rows == columns), 1.0, 2.0**0.5)
+    return gradient, (curvature + curvature.T)[rows, columns] / 2 * off
+
+
+@partial(jax.jit, static_argnums=0)
+def _clipped(
+    log_likelihood: LogLikelihood,
+    records: PyTree,
+    here: Array,
+    draws: Array,
+    factor: Array,
+    bounds: Array,
+) -> Float[Array, " numbers"]:
+    said = jax.vmap(lambda record: _of_record(log_likelihood, record, draws, factor))(records)
+
+    def share(*parts: Array) -> Array:
+        good = jnp.all(jnp.isfinite(jnp.concatenate(parts)))
+        cut = [_cut(part, bounds[i]) for i, part in enumerate(parts)]
+        return jnp.where(good, jnp.concatenate(cut), 0.0)
+
+    def total(said: tuple[Array, Array], index: Any) -> Array:
+        return jnp.sum(jnp.where(here[:, None], jax.vmap(share)(*said), 0.0), axis=0)
+
+    # lengths and what is cut by them must be of the same numbers
+    return after_barrier(total, said, needed=jnp.any(here))
+
+
+def _cut(part: Float[Array, " numbers"], bound: Float[Array, ""]) -> Float[Array, " numbers"]:
+    """`part / bound`, or a vector of length 1 in its direction; overflow is not finite, hence 0."""
+    scaled = part / bound
+    # by the largest entry first, whose square may not overflow
+    largest = jnp.maximum(jnp.max(jnp.abs(scaled)), 1.0)
+    unit = scaled / largest
+    length = jnp.sqrt(jnp.sum(unit**2)) * largest
+    cut = unit * (_INSIDE * largest / jnp.maximum(length, 1.0))
+    return jnp.where(jnp.all(jnp.isfinite(cut)), cut, 0.0)
+
+
+@partial(jax.jit, static_argnums=0)
+def _counted(
+    log_likelihood: LogLikelihood,
+    records: PyTree,
+    here: Array,
+    draws: Array,
+    factor: Array,
+    bounds: Array,
+) -> Float[Array, " counts"]:
+    def places(record: Any) -> Array:
+        parts = _of_record(log_likelihood, record, draws, factor)
+        lengths = jnp.stack([_length(part) for part in parts])
+        bins = jnp.ceil((jnp.log2(lengths) - _LOWEST) * _BINS_PER_OCTAVE) - 1
+        bins = jnp.where(jnp.isnan(bins), BINS - 1, jnp.clip(bins, 0, BINS - 1))
+        return jax.nn.one_hot(bins.astype(jnp.int32), BINS).ravel()
+
+    counts = jax.vmap(places)(records)
+    return jnp.sum(jnp.where(here[:, None], counts, 0.0), axis=0)
+
+
+def _length(part: Float[Array, " numbers"]) -> Float[Array, ""]:
+    largest = jnp.max(jnp.abs(part))
+    safe = jnp.where(largest > 0, largest, 1.0)
+    return jnp.where(largest > 0, largest * jnp.sqrt(jnp.sum((part / safe) ** 2)), 0.0)

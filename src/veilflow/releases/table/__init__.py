@@ -1,0 +1,1 @@
+"""What is asked of the columns of a table, each by itself."""

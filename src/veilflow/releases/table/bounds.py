@@ -1,0 +1,87 @@
+"""The bounds of a column of numbers that nobody declared."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from veilflow.privacy.events import Event, NonPrivate, PureDP
+from veilflow.privacy.guarantees import Released, Sensitive
+from veilflow.privacy.mechanisms import private_bounds
+from veilflow.releases.release import Release, Tools
+from veilflow.tabular.columns import Numeric
+
+_SMALLEST, _LARGEST = 2.0**-20, 2.0**60
+"""Magnitudes between which bounds are looked for."""
+_MOST_STEPS = 2.0**45
+"""Steps of a grid between zero and the largest bound."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnBounds(Release):
+    """Powers of two between which nearly all numbers of a column lie.
+
+    Guarantee:
+        epsilon-DP for add/remove: a record counts for one magnitude; one without a number counts as
+        zero, and an infinite one as the largest magnitude.
+
+    Attributes:
+        column: Its name.
+        step: The distance between neighboring values, if they lie on a grid.
+        epsilon: The price; infinite for the smallest and the largest number, without privacy.
+    """
+
+    column: str
+    step: float | None
+    epsilon: float
+
+    @property
+    def event(self) -> Event:
+        return NonPrivate() if self.epsilon == float("inf") else PureDP(self.epsilon)
+
+    def run(
+        self, records: Sensitive[Float[np.ndarray, " rows"]], tools: Tools
+    ) -> Released[list[float]]:
+        """Ask.
+
+        Args:
+            records: The number of each record, NaN for a record without one.
+            tools: Of the run.
+        """
+        largest = _largest(self.step)
+        if self.epsilon == float("inf"):
+            return Released(list(_extremes(records.open(), largest)), NonPrivate())
+        smallest = min(_SMALLEST, largest / _MOST_STEPS)
+        released = private_bounds(records, epsilon=self.epsilon, smallest=smallest, largest=largest)
+        return released.map(lambda both: [float(bound) for bound in both])
+
+    def result(self, value: list[float]) -> tuple[float, float]:
+        """The bounds, on the grid of the column if it has one."""
+        low, high = value
+        return _on_grid(low, high, self.step)
+
+
+def widest(column: Numeric) -> Numeric:
+    """The column with the widest bounds that may be released: public."""
+    # bounds are powers of two, the last of them the first that is large enough
+    reach = 2.0 ** math.ceil(math.log2(_largest(column.step)))
+    low, high = _on_grid(-reach, reach, column.step)
+    return replace(column, low=low, high=high)
+
+
+def _largest(step: float | None) -> float:
+    """Public: a grid must not have more values than double precision tells apart."""
+    return _LARGEST if step is None else min(_LARGEST, step * _MOST_STEPS)
+
+
+def _on_grid(low: float, high: float, step: float | None) -> tuple[float, float]:
+    if step is None:
+        return low, high
+    return math.floor(low / step) * step, math.ceil(high / step) * step
+
+
+def _extremes(values: np.ndarray, largest: float) -> tuple[float, float]:
+    there = np.clip(values[np.isfinite(values)], -largest, largest)
+    low, high = (float(there.min()), float(there.max())) if there.size else (0.0, 1.0)
+    return low, high if low < high else low + 1.0

@@ -1,0 +1,159 @@
+"""Training through the engine, as one entry of a plan."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from veilflow._core.errors import PrivacyError
+from veilflow.engine import TrainingPlan, train, train_parts
+from veilflow.engine.observed import LossFn
+from veilflow.engine.step import PublicLossFn
+from veilflow.engine.training import Training
+from veilflow.privacy import calibration
+from veilflow.privacy.assumptions import Assumption, FloatSums, Generator
+from veilflow.privacy.budget import Budget
+from veilflow.privacy.events import Event, NonPrivate
+from veilflow.privacy.guarantees import Released, Sensitive
+from veilflow.privacy.ledger import Ledger
+from veilflow.releases.release import Release, Tools
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained, and how: made from the release, from what is declared and was released."""
+
+    plan: TrainingPlan
+    model: Any
+    loss: LossFn
+    public_loss: PublicLossFn | None = None
+    chunk_size: int | None = None
+    num_parts: int | None = None
+    """For models of several parts, such as one for each class: how many there are."""
+    common: Callable[[Any], Any] | None = None
+    """Of such models: the arrays that all parts have in common."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateTraining(Release):
+    """Steps of noisy gradients.
+
+    Guarantee:
+        That of `TrainingPlan`: in each step a Poisson sample, clipped gradients, and Gaussian noise.
+
+    Attributes:
+        settings: Steps, sampling rate and all else, nothing left open.
+        noise_multiplier: Noise over sensitivity; 0 for none, without privacy.
+        num_parameters: Numbers that are trained, at most.
+    """
+
+    purpose: str = "training"
+    settings: Training
+    noise_multiplier: float
+    num_parameters: int
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        assert self.settings.steps is not None
+        return self.settings.steps
+
+    @property
+    def sampling_rate(self) -> float:
+        """The probability that a record enters a step."""
+        assert self.settings.sampling_rate is not None
+        return self.settings.sampling_rate
+
+    def plan(self, num_records: float, **objects: Any) -> TrainingPlan:
+        """What the engine runs.
+
+        Args:
+            num_records: Declared or released, over the number of parts where there are several.
+            objects: A clipping or an optimizer instead of the named ones.
+        """
+        return self.settings.plan(
+            noise_multiplier=self.noise_multiplier,
+            expected_batch_size=self.sampling_rate * num_records,
+            **objects,
+        )
+
+    @property
+    def event(self) -> Event:
+        return self.event_after(self.steps)
+
+    def event_after(self, done: int) -> Event:
+        if not self.noise_multiplier:
+            return NonPrivate()
+        return calibration.training_event(self.sampling_rate, self.noise_multiplier, max(1, done))
+
+    @property
+    def num_draws(self) -> int:
+        # one number more than there are parameters: an adaptive clipping counts, too
+        return self.steps * (self.num_parameters + 1) if self.noise_multiplier else 0
+
+    @property
+    def grids(self) -> tuple[tuple[float, int], ...]:
+        return ((self.noise_multiplier, self.num_parameters),)
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return (FloatSums(), Generator())
+
+    @property
+    def rounds(self) -> int:
+        return self.steps
+
+    def priced(self, budget: Budget, others: Ledger) -> Self:
+        noise = calibration.noise_multiplier(
+            budget, sampling_rate=self.sampling_rate, steps=self.steps, ledger=others
+        )
+        return replace(self, noise_multiplier=noise)
+
+    def run(
+        self, records: Sensitive[PyTree], tools: Tools, *, task: Task
+    ) -> Released[list[np.ndarray]]:
+        """Train.
+
+        Args:
+            records: Arrays with the record as first axis.
+            tools: Of the run.
+            task: What is trained, and how.
+
+        Returns:
+            The arrays of the trained model, in the order of its tree.
+        """
+        if task.plan.event != self.event:
+            raise PrivacyError("the training is not the one that was priced. Please report this.")
+        same = {
+            "secret": tools.secret,
+            "chunk_size": task.chunk_size,
+            "checkpoint": tools.checkpoint,
+            "monitor": tools.monitor,
+        }
+        if task.num_parts is None:
+            released = train(
+                task.plan, task.loss, task.model, records, public_loss_fn=task.public_loss, **same
+            )
+        else:
+            parts = {"num_parts": task.num_parts, "common": task.common}
+            released = train_parts(task.plan, task.loss, task.model, records, **parts, **same)
+        return released.map(lambda model: [np.asarray(x) for x in arrays_of(model)])
+
+
+def arrays_of(model: Any) -> list[Any]:
+    """The arrays of a model, in the order of its tree."""
+    return jax.tree.leaves(eqx.filter(model, eqx.is_array))
+
+
+def trained(model: Any, arrays: list[np.ndarray]) -> Any:
+    """`model` with arrays as `arrays_of` gives them, such as released ones, in place of its own."""
+    own, rest = eqx.partition(model, eqx.is_array)
+    leaves, tree = jax.tree.flatten(own)
+    if [x.shape for x in leaves] != [x.shape for x in arrays]:
+        raise ValueError("the released arrays are those of another model.")
+    return eqx.combine(jax.tree.unflatten(tree, [jnp.asarray(x) for x in arrays]), rest)

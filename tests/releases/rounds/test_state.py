@@ -1,0 +1,81 @@
+"""The search of the rounds: pure functions from released numbers to the next state."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from veilflow.releases.rounds.state import State, next_state, surrogate_of, with_lengths
+from veilflow.releases.rounds.statistics import BINS
+from veilflow.releases.rounds.surrogate import PriorParts
+
+START, SCALE = np.array([1.0, -2.0]), np.array([2.0, 0.5])
+NOTHING = PriorParts(np.zeros(2), np.zeros((2, 2)))
+PRECISION = np.array([[3.0, 0.4], [0.4, 9.0]])
+
+
+def counted(noise: float = 0.0, number: float = 500.0) -> State:
+    counts = np.zeros((2, BINS))
+    counts[:, 80] = number
+    first = State.first(START, SCALE)
+    return with_lengths(first, first.next_factor(SCALE), counts, noise=noise)
+
+
+def said(state: State, place: np.ndarray) -> np.ndarray:
+    """The statistics of a quadratic with its top at `place`, as the records would give them."""
+    gradient = state.factor.T @ PRECISION @ (place - state.mean)
+    curvature = state.factor.T @ PRECISION @ state.factor
+    pairs = np.array([curvature[0, 0], 2**0.5 * curvature[0, 1], curvature[1, 1]])
+    return np.concatenate([gradient / state.bounds[0], pairs / state.bounds[1]])
+
+
+def test_a_step_without_noise_leads_to_the_top_of_a_quadratic():
+    top = START + 0.3 * SCALE
+    before = counted()
+    state = next_state(before, said(before, top), NOTHING, noise=0.0, average=False, reach=SCALE)
+    np.testing.assert_allclose(state.mean, top)
+    np.testing.assert_allclose(state.posterior @ state.posterior.T, np.linalg.inv(PRECISION))
+    np.testing.assert_array_equal(before.mean, START)  # nothing of the old state is changed
+    surrogate = surrogate_of(state, start=START, scale=SCALE, noise=0.0)
+    np.testing.assert_allclose(surrogate.precision, PRECISION)
+    np.testing.assert_allclose(surrogate.gradient, 0.0, atol=1e-9)
+    assert (surrogate.unknown, surrogate.few) == (0, False)
+
+
+def test_a_step_ends_at_its_reach():
+    state = counted()
+    top = START + np.array([10.0, -1.0]) * SCALE
+    limited = next_state(state, said(state, top), NOTHING, noise=0.0, average=False, reach=SCALE)
+    np.testing.assert_allclose((limited.mean - START) / SCALE, [1.0, -0.1])
+    free = next_state(state, said(state, top), NOTHING, noise=0.0, average=False, reach=None)
+    np.testing.assert_allclose(free.mean, top)
+
+
+def test_averaged_answers_count_alike_and_others_are_forgotten():
+    state = counted()
+    for place in (START + 0.1, START - 0.1, START + 0.6):
+        settings = {"noise": 0.0, "average": True, "reach": None}
+        state = next_state(state, said(state, place), NOTHING, **settings)
+    np.testing.assert_allclose(state.mean, START + 0.2)
+    assert len(state.answers) == 3
+    alone = next_state(state, said(state, START), NOTHING, **{**settings, "average": False})
+    np.testing.assert_allclose(alone.mean, START)
+    assert len(alone.answers) == 1
+
+
+def test_counts_that_do_not_stand_out_change_nothing_but_are_kept():
+    state = counted(noise=100.0, number=1.0)
+    assert not state.significant
+    assert state.lengths is None
+    assert state.bounds == (1.0, 1.0)
+    assert len(state.counts) == 1
+    vague = surrogate_of(state, start=START, scale=SCALE, noise=1.0)
+    np.testing.assert_allclose(np.diag(vague.precision), (3 * SCALE) ** -2.0)
+    assert vague.unknown == 2
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e12, np.nan])
+def test_coordinates_of_noise_are_not_taken(size):
+    state = counted()
+    wild = replace(state, posterior=size * state.posterior)
+    np.testing.assert_array_equal(wild.next_factor(SCALE), state.factor)

@@ -1,0 +1,82 @@
+"""DP-EM as a release: the price of its steps, their noise, and rows that are no numbers."""
+
+import numpy as np
+import pytest
+
+from tests.releases.tape import tape
+from veilflow._core.keys import Secret
+from veilflow.privacy.budget import Budget
+from veilflow.privacy.events import Gaussian, NonPrivate, PureDP, Repeated, Together
+from veilflow.privacy.guarantees import Released, Sensitive
+from veilflow.privacy.ledger import Ledger
+from veilflow.releases import mixture
+from veilflow.releases.em import Mixture
+from veilflow.releases.em_growth import sizes
+from veilflow.releases.mixture import ExpectationMaximization
+from veilflow.releases.release import Tools
+
+
+def planned(noise: float, *, dim: int = 2, k: int = 2, steps: int = 12) -> ExpectationMaximization:
+    return ExpectationMaximization(
+        dim=dim, num_components=k, steps=steps, spread=1.0, noise_multiplier=noise
+    )
+
+
+def fitted(rows: np.ndarray, noise: float, *, seed: int = 0, **sizes_: int) -> Released[Mixture]:
+    release = planned(noise, dim=rows.shape[1], **sizes_)
+    released = release.run(Sensitive(rows), Tools(Secret.from_seed(seed)))
+    return released.map(lambda value: release.result(value)[0])
+
+
+def test_the_event_says_what_was_released():
+    release = planned(3.0, k=1, steps=5)
+    assert release.event == Together((Repeated(5, Gaussian(3.0)),))
+    rows = np.zeros((5, 2))
+    event = fitted(rows, 3.0).event
+    assert event == planned(3.0).event
+    steps = [(one.times, one.event.noise_multiplier) for one in event.events]
+    assert [noise for times, noise in steps for _ in range(times)] == list(
+        planned(3.0).noise_multipliers
+    )
+    assert fitted(rows, 0.0).event == planned(0.0).event == NonPrivate()
+
+
+@pytest.mark.parametrize(("k", "steps"), [(1, 7), (8, 24), (50, 24), (3, 1)])
+def test_shares_of_the_noise_add_up_to_that_of_equal_ones(k, steps):
+    noises = planned(5.0, k=k, steps=steps).noise_multipliers
+    assert len(noises) == steps
+    assert sum(noise**-2 for noise in noises) == pytest.approx(steps * 5.0**-2)
+    largest = np.argmax(sizes(k, steps))
+    assert noises[largest] == min(noises)
+
+
+def test_the_rest_of_a_budget_is_spent_whole_and_not_exceeded():
+    budget, others = Budget(1.0, 1e-6), Ledger().spend(PureDP(0.25), purpose="else")
+    release = planned(1.0).priced(budget, others)
+    spent = others.spend(release.event, purpose="mixture").epsilon(delta=budget.delta)
+    assert 0.99 * budget.epsilon < spent <= budget.epsilon
+
+
+def test_every_step_uses_noise_of_its_own(monkeypatch):
+    seen = tape(monkeypatch, mixture)
+    fitted(np.empty((0, 1)), 4.0, k=1, steps=6)
+    noise = np.stack([one.value.ravel() for one in seen.answers])
+    assert len(np.unique(noise)) == noise.size == planned(4.0, dim=1, k=1, steps=6).num_draws
+    assert np.abs(noise).max() < 6 * 4  # 18 draws: beyond 6 deviations once in 10^7
+
+
+def test_draws_are_as_many_as_are_priced(monkeypatch):
+    seen = tape(monkeypatch, mixture)
+    fitted(np.zeros((9, 3)), 4.0, k=4, steps=20)
+    release = planned(4.0, dim=3, k=4, steps=20)
+    assert sum(np.size(one.value) for one in seen.answers) == release.num_draws
+    # the grid of the least noise multiplier is not the coarsest, so the largest one is checked
+    assert release.grids == ((max(release.noise_multipliers), 4 * 10),)
+    assert seen.noise_multipliers == list(release.noise_multipliers)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan, 1e308])
+def test_rows_that_are_no_numbers_cannot_spoil_a_release(bad):
+    rows = np.random.default_rng(0).normal(size=(3000, 2))
+    rows[0] = bad
+    assert all(np.isfinite(part).all() for part in fitted(rows, 5.0).value)

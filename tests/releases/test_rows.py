@@ -1,0 +1,99 @@
+"""Rows that no number fits: each start counts one as zero, and keeps its promise about it."""
+
+import jax
+import numpy as np
+import pytest
+
+from tests.releases.tape import tape
+from veilflow._core.keys import Secret
+from veilflow.flows import maf
+from veilflow.privacy.guarantees import Released, Sensitive
+from veilflow.releases import actnorm, columns, mixture, whitening
+from veilflow.releases.actnorm import ActNorms
+from veilflow.releases.columns import Columns
+from veilflow.releases.grid import Grid
+from veilflow.releases.mixture import ExpectationMaximization
+from veilflow.releases.release import Tools
+from veilflow.releases.rows import finite, seen_through
+from veilflow.releases.whitening import Whitening
+
+DIM = 3
+BORDER = 3**0.5
+HOSTILE = {
+    "missing": [0.5, np.nan, -0.5],
+    "infinite": [np.inf, 0.5, 0.5],
+    "both ways": [np.inf, -np.inf, np.nan],
+    "largest": [3.4e38, -3.4e38, 3.4e38],
+}
+STARTS = {
+    "whitening": (whitening, 2.0**0.5),
+    "columns": (columns, DIM**0.5),
+    "actnorm": (actnorm, (2 * DIM) ** 0.5),
+    "mixture": (mixture, 1.0),
+}
+
+
+def usual() -> np.ndarray:
+    return np.random.default_rng(0).uniform(-1, 1, size=(200, DIM)).astype(np.float32)
+
+
+def start(name: str, rows: np.ndarray) -> Released:
+    sensitive, tools = Sensitive(rows), Tools(Secret.from_seed(0))
+    if name == "whitening":
+        release = Whitening(dim=DIM, radius=3.0, noise_multipliers=(4.0, 3.0, 2.0))
+        return release.run(sensitive, tools, num_records=200)
+    if name == "columns":
+        release = Columns(dim=DIM, bits=4, border=BORDER, noise_multiplier=3.0)
+        return release.run(sensitive, tools)
+    if name == "actnorm":
+        flow = maf(DIM, key=jax.random.key(0), blocks=2, hidden=(4,), actnorm=True)
+        release = ActNorms(dim=DIM, noise_multipliers=(4.0, 3.0))
+        return release.run(sensitive, tools, flow=flow, num_records=200)
+    release = ExpectationMaximization(
+        dim=DIM, num_components=2, steps=8, spread=1.0, noise_multiplier=4.0
+    )
+    return release.run(sensitive, tools)
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_row_that_is_no_number_moves_no_sum_by_more_than_promised(name, monkeypatch):
+    module, bound = STARTS[name]
+    seen = tape(monkeypatch, module)
+    start(name, usual())
+    for hostile in HOSTILE.values():
+        seen.replayed = []
+        start(name, np.concatenate([usual(), np.float32([hostile])]))
+        assert all(query.clip_norm == pytest.approx(bound) for query in seen.replayed)
+        assert max(seen.moves()) <= bound * (1 + 1e-9)
+        for query, usual_query in zip(seen.replayed, seen.queries, strict=True):
+            assert np.isfinite(query.total).all()
+            # the other rows are still in the sum
+            assert np.linalg.norm(usual_query.total) > 3 * bound or name == "actnorm"
+
+
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
+def test_a_row_that_is_no_number_is_in_one_cell_of_a_grid(hostile):
+    release = Grid(dim=DIM, bits=2, border=BORDER, epsilon=np.inf)
+
+    def counts(rows) -> np.ndarray:
+        return release.run(Sensitive(np.float32(rows)), Tools(Secret.from_seed(0))).value
+
+    moved = counts([*usual(), hostile]) - counts(usual())
+    assert sorted(moved) == [0] * (4**DIM - 1) + [1]
+
+
+def test_only_rows_that_are_no_numbers_are_changed_and_all_of_such_a_row():
+    rows = np.float32([*usual()[:3], *list(HOSTILE.values())[:3]])
+    found = finite(rows)
+    np.testing.assert_array_equal(found[:3], usual()[:3])
+    np.testing.assert_array_equal(found[3:], 0)
+    assert found.dtype == np.float32
+    assert finite(np.empty((0, 2))).shape == (0, 2)
+
+
+def test_rows_in_pieces_are_seen_as_rows_at_once():
+    bijection = maf(2, key=jax.random.key(0), blocks=1, hidden=(4,)).bijection
+    rows = np.random.default_rng(1).normal(size=(20_000, 2)).astype(np.float32)
+    at_once = jax.vmap(lambda x: bijection.inverse_and_log_det(x)[0])(rows)
+    np.testing.assert_allclose(seen_through(bijection, rows), at_once, atol=1e-5)
+    assert seen_through(bijection, rows[:0]).shape == (0, 2)

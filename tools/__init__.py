@@ -1,0 +1,1 @@
+"""What measures the repository itself: how near it is to its plan, and what its tests catch."""
