@@ -124,7 +124,7 @@ def test_a_dry_run_prints_the_plan_and_the_price_and_does_nothing(in_json, data,
     assert {path.name for path in tmp_path.iterdir()} == before
     estimator = vf.DensityFlow(
         budget=vf.Budget(1.0, 1e-5),
-        bounds=(-9, 9),
+        bounds=([-9, -9], [9, 9]),  # the file has a line for each column
         num_records=50,
         flow=vf.maf(hidden=(4,)),
         base="normal",

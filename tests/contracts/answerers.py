@@ -59,7 +59,6 @@ def classifier() -> Estimator:
         planned=lambda e: e.plan(2).ledger,
         answers=lambda model: (model.thetas, model.predict_proba(ROWS)),
         seeded={"sampler": vf.expm.HmcSampler(warmup=2, steps=1, leapfrogs=1)},
-        resumes=True,
         unit="record",
         opens=False,
     )
@@ -102,7 +101,6 @@ def posterior() -> Estimator:
         planned=lambda e: e.plan().ledger,
         answers=lambda model: (model.sample(5, seed=3), model.log_prob(ROWS)),
         unit="record",
-        resumes=True,
     )
 
 
@@ -133,7 +131,6 @@ def likelihood() -> Estimator:
         planner="plan_private",
         executed=lambda detector: make().plan_private(BUDGET),
         answers=lambda detector: (detector.threshold, detector.score(ROWS)),
-        resumes=True,
         repeats=False,
         counts=False,
         opens=False,
@@ -182,7 +179,6 @@ def ensemble() -> Estimator:
         planned=lambda e: e.plan(2).ledger,
         answers=lambda model: (model.votes(ROWS).open(), model.threshold),
         spent=_asked_out,
-        resumes=True,
         counts=False,
         opens=False,
         saved="model.private",

@@ -34,8 +34,6 @@ class Estimator:
         planned: What it says beforehand that a fit will spend.
         answers: Numbers of a fitted model that must be the same after it is saved and loaded.
         spent: What a fitted model has spent, when all is.
-        overspend: Of an estimator without a `FitPlan`: module and name of a function that prices a fit;
-            it returns something with a ledger, or a ledger.
         planner: The method that makes the plan of a fit.
         executed: The plan that a fit executed, from the fitted model.
         repeats: Whether a fit with the same seed gives the same model. Noise from the operating
@@ -44,7 +42,6 @@ class Estimator:
         seeded: Settings with which a seed decides every number, where it does not with the usual
             ones.
         unit: What the guarantee is about.
-        resumes: Whether `fit` takes a checkpoint.
         counts: Whether a number of records can be declared.
         opens: Whether an infinite epsilon is taken.
         saved: The name of its file; None where it is not saved.
@@ -56,25 +53,18 @@ class Estimator:
     hostile: tuple[tuple[Any, ...], ...]
     planned: Callable[[Any], Ledger]
     answers: Callable[[Any], Any]
-    overspend: tuple[str, str] | None = None
     planner: str = "plan"
     executed: Callable[[Any], Any] = lambda model: model.plan
     repeats: bool = True
     few: dict[str, Any] = field(default_factory=dict)
     seeded: dict[str, Any] = field(default_factory=dict)
     unit: str = "row"
-    resumes: bool = False
     counts: bool = True
     opens: bool = True
     saved: str | None = "model.veil"
     spent: Callable[[Any], Ledger] = lambda model: model.ledger
     fit: Callable[..., Any] = lambda estimator, *data, **run: estimator.fit(*data, **run)
     quiet: tuple[tuple[str, Any], ...] = (("progress", False),)
-
-    @property
-    def plans(self) -> bool:
-        """Whether its fits execute a `FitPlan`."""
-        return self.overspend is None
 
     def records(self, num: int) -> tuple[Any, ...]:
         """The first `num` records."""

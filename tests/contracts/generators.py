@@ -61,7 +61,6 @@ def density() -> Estimator:
         hostile=BAD_ROWS,
         planned=lambda e: e.plan(2).ledger,
         answers=sampled,
-        resumes=True,
     )
 
 
@@ -101,7 +100,6 @@ def mixture() -> Estimator:
         hostile=BAD_ROWS,
         planned=lambda e: e.plan(2).ledger,
         answers=sampled,
-        resumes=True,
     )
 
 
@@ -139,7 +137,6 @@ def table() -> Estimator:
             model.sample(5, seed=3).to_numpy().tolist(),
             model.log_prob(TABLE),
         ),
-        resumes=True,
     )
 
 
@@ -186,5 +183,4 @@ def images() -> Estimator:
         planned=lambda e: e.plan().ledger,
         answers=lambda model: (model.sample(5, seed=3).pixels, model.log_prob(IMAGES, LABELS)),
         unit="image",
-        resumes=True,
     )

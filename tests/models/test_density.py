@@ -427,22 +427,27 @@ HOSTILE_ASSEMBLIES = {
 }
 HOSTILE_SCHEMAS = {
     "columns": [["east"], "ab", ["east", "north", "up"], {"east": 1, "north": 2}],
-    "domain": [
-        {"kind": "Box", "low": [0, 0, 0], "high": [1, 1, 1]},
-        {"kind": "Box", "low": [1, 1], "high": [0, 0]},
-        {"kind": "Box", "low": [0] * 10**5, "high": [1] * 10**5},
-        {"kind": "Box"},
-        {"kind": "Ball", "row_norm": "far"},
-        {"kind": "torus"},
-        [],
-        None,
-    ],
 }
+HOSTILE_DOMAINS = [
+    {"kind": "Box", "low": [0, 0, 0], "high": [1, 1, 1]},
+    {"kind": "Box", "low": [1, 1], "high": [0, 0]},
+    {"kind": "Box", "low": [0] * 10**5, "high": [1] * 10**5},
+    {"kind": "Box"},
+    {"kind": "Ball", "row_norm": "far"},
+    {"kind": "torus"},
+    [],
+    None,
+]
 
 
 def with_schema(model: vf.FittedDensityFlow, **changes) -> artifacts.Artifact:
     whole = model.to_artifact()
     return dataclasses.replace(whole, schema={**whole.schema, **changes})
+
+
+def with_domain(whole: artifacts.Artifact, domain: object) -> artifacts.Artifact:
+    plan = {**whole.manifest["plan"], "domain": domain}
+    return dataclasses.replace(whole, manifest={**whole.manifest, "plan": plan})
 
 
 def refused_quickly(artifact) -> None:
@@ -481,8 +486,8 @@ def test_no_assembly_at_all_is_refused(moons, assembly):
 def test_an_empty_file_that_claims_to_be_a_giant_is_refused(moons):
     nothing = {"linear": False, "pieces": None, "architecture": None, "dim": 10**9}
     assembly = {**moons.to_artifact().schema["assembly"], **nothing}
-    ball = {"columns": None, "domain": {"kind": "Ball", "row_norm": 1.0}}
-    giant = with_schema(moons, assembly=assembly, **ball)
+    giant = with_schema(moons, assembly=assembly, columns=None)
+    giant = with_domain(giant, {"kind": "Ball", "row_norm": 1.0})
     refused_quickly(dataclasses.replace(giant, arrays={}))
 
 
@@ -493,6 +498,11 @@ def test_an_empty_file_that_claims_to_be_a_giant_is_refused(moons):
 )
 def test_a_schema_that_does_not_fit_the_arrays_is_refused(moons, name, value):
     refused_quickly(with_schema(moons, **{name: value}))
+
+
+@pytest.mark.parametrize("domain", HOSTILE_DOMAINS, ids=lambda x: str(x)[:40])
+def test_a_domain_that_does_not_fit_the_arrays_is_refused(moons, domain):
+    refused_quickly(with_domain(moons.to_artifact(), domain))
 
 
 def test_settings_that_do_not_fit_are_refused_in_a_file_too(moons, tmp_path):

@@ -407,18 +407,19 @@ def test_neither_the_seed_nor_a_row_is_in_the_model_or_its_file(three, saved):
         ("arrays", "more", np.zeros(3)),
         ("schema", "columns", ["east"]),
         ("schema", "columns", "ab"),
-        ("schema", "domain", {"kind": "Box", "low": [0, 0, 0], "high": [1, 1, 1]}),
-        ("schema", "domain", {"kind": "torus"}),
-        ("schema", "domain", []),
+        ("plan", "domain", {"kind": "Box", "low": [0, 0, 0], "high": [1, 1, 1]}),
+        ("plan", "domain", {"kind": "torus"}),
+        ("plan", "domain", []),
+        ("plan", "kind", "FitPlan"),
     ],
 )
 def test_a_file_whose_parts_make_no_mixture_is_refused(three, tmp_path, where, name, value):
     whole = three.to_artifact()
+    plan = whole.manifest["plan"]
     if where == "release":
-        plan = whole.manifest["plan"]
-        changed = {**plan["releases"][0], name: value}
-        where, name = "manifest", "plan"
-        value = {**plan, "releases": [changed]}
+        where, name, value = "plan", "releases", [{**plan["releases"][0], name: value}]
+    if where == "plan":
+        where, name, value = "manifest", "plan", {**plan, name: value}
     changed = dataclasses.replace(whole, **{where: {**getattr(whole, where), name: value}})
     artifacts.save(changed, tmp_path / "model.veil")
     with pytest.raises(vf.ArtifactError, match="do not make a MixtureDensity"):

@@ -30,6 +30,7 @@ PLAN = DensityPlan(
     dim=2,
     start="none",
     flow=None,
+    domain=Box.declared(((-2, 0), (2, 10))),
 )
 
 
@@ -37,7 +38,6 @@ PLAN = DensityPlan(
 def model() -> FittedDensityFlow:
     return FittedDensityFlow(
         flow=maf(2, key=jax.random.key(0), blocks=2, hidden=(8,)),
-        domain=Box.declared(((-2, 0), (2, 10))),
         columns=COLUMNS,
         plan=PLAN,
         guarantee=PLAN.guarantee,

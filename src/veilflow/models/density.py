@@ -164,7 +164,6 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
         return FittedDensityFlow(
             flow=flow,
             assembly=assembly,
-            domain=self.domain,
             columns=fit.source.columns,
             plan=plan,
             guarantee=plan.guarantee,

@@ -7,7 +7,7 @@ from veilflow.engine.training import Training
 from veilflow.models import planner
 from veilflow.models.architecture import Architecture
 from veilflow.models.domain import Box, Domain
-from veilflow.models.row_estimator import RowPlan
+from veilflow.models.row_density import RowPlan
 from veilflow.privacy.budget import Budget
 from veilflow.releases.actnorm import ActNorms
 from veilflow.releases.columns import Columns

@@ -9,7 +9,6 @@ from veilflow.models.density_plan import DensityPlan
 from veilflow.models.domain import Ball
 from veilflow.models.fitted import ARRAYS
 from veilflow.models.row_density import RowDensity
-from veilflow.releases.plan import FitPlan
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -39,10 +38,10 @@ class FittedDensityFlow(RowDensity):
         return self.assembly.floored(self.flow, ball=isinstance(self.domain, Ball))
 
     @classmethod
-    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> Flow:
+    def shapes(cls, plan: DensityPlan, public: dict[str, Any], *, num_numbers: int) -> Flow:
         assembly = public["assembly"]
-        cls.check_columns(public, assembly.dim)
-        if assembly.border != public["domain"].border:
+        cls.check_columns(plan, public, assembly.dim)
+        if assembly.border != plan.domain.border:
             raise ValueError("the flow and its domain must end at the same border.")
         # before anything is built: a file cannot ask for more work than it has numbers
         if assembly.num_numbers != num_numbers:

@@ -10,10 +10,9 @@ from jaxtyping import Float
 
 from veilflow.flows import GaussianMixture
 from veilflow.models.fitted import ARRAYS
-from veilflow.models.row_density import RowDensity
+from veilflow.models.row_density import RowDensity, RowPlan
 from veilflow.releases.em import Mixture
 from veilflow.releases.mixture import ExpectationMaximization
-from veilflow.releases.plan import FitPlan
 
 _LARGEST = 1e6
 """Flow coordinates end near 2; nothing that was fitted is this far out."""
@@ -63,10 +62,10 @@ class FittedMixtureDensity(RowDensity):
         return GaussianMixture.create(mixture.weights, mixture.means, mixture.covariances)
 
     @classmethod
-    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> Mixture:
+    def shapes(cls, plan: RowPlan, public: dict[str, Any], *, num_numbers: int) -> Mixture:
         release = plan.release(ExpectationMaximization)
         dim, k = release.dim, release.num_components
-        cls.check_columns(public, dim)
+        cls.check_columns(plan, public, dim)
         sizes = {"weights": (k,), "means": (k, dim), "factors": (k, dim, dim)}
         double = np.dtype(np.float64)
         shapes: Any = {n: jax.ShapeDtypeStruct(size, double) for n, size in sizes.items()}

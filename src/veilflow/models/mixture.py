@@ -12,7 +12,8 @@ from veilflow._core.fields import convert, count, optional, positive
 from veilflow.models import domain as domains
 from veilflow.models.estimator import Fit, facts_of
 from veilflow.models.fitted_mixture import FittedMixtureDensity
-from veilflow.models.row_estimator import RowEstimator, RowPlan
+from veilflow.models.row_density import RowPlan
+from veilflow.models.row_estimator import RowEstimator
 from veilflow.models.settings import check_budget, seed
 from veilflow.privacy.budget import Budget
 from veilflow.releases.mixture import ExpectationMaximization
@@ -110,7 +111,6 @@ class MixtureDensity(RowEstimator[FittedMixtureDensity]):
         number = plan.num_records or max(1, round(counted))
         return FittedMixtureDensity(
             mixture=mixture._replace(means=means),
-            domain=domain,
             columns=fit.source.columns,
             plan=plan,
             guarantee=plan.guarantee,

@@ -8,17 +8,18 @@ from veilflow._core.errors import ArtifactError, BudgetError
 from veilflow.models import artifact as artifacts
 from veilflow.models.artifact import Artifact
 
-# name in the manifest -> (module, class); the class has a classmethod from_artifact(artifact)
+# Name in the manifest -> (module, class with a classmethod from_artifact). The module is the
+# estimator's, because it imports every release that the plan in a file may name.
 _MODELS: dict[str, tuple[str, str]] = {
     "ChainedImputer": ("veilflow.models.chained", "FittedImputer"),
-    "DensityFlow": ("veilflow.models.fitted_density", "FittedDensityFlow"),
-    "EnsembleDetector": ("veilflow.models.detect.fitted_ensemble", "FittedEnsemble"),
-    "ExpMechClassifier": ("veilflow.models.expm.fitted_classifier", "FittedExpMechClassifier"),
-    "FlowPosterior": ("veilflow.models.posterior.fitted_posterior", "FittedPosterior"),
-    "ImageFlow": ("veilflow.models.image.fitted_image", "FittedImageFlow"),
+    "DensityFlow": ("veilflow.models.density", "FittedDensityFlow"),
+    "EnsembleDetector": ("veilflow.models.detect.ensemble", "FittedEnsemble"),
+    "ExpMechClassifier": ("veilflow.models.expm.classifier", "FittedExpMechClassifier"),
+    "FlowPosterior": ("veilflow.models.posterior.flow_posterior", "FittedPosterior"),
+    "ImageFlow": ("veilflow.models.image.image_flow", "FittedImageFlow"),
     "LikelihoodDetector": ("veilflow.models.detect.likelihood", "LikelihoodDetector"),
-    "TableFlow": ("veilflow.models.table.fitted_table", "FittedTableFlow"),
-    "MixtureDensity": ("veilflow.models.fitted_mixture", "FittedMixtureDensity"),
+    "MixtureDensity": ("veilflow.models.mixture", "FittedMixtureDensity"),
+    "TableFlow": ("veilflow.models.table.table_flow", "FittedTableFlow"),
 }
 
 

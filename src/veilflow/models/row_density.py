@@ -17,10 +17,23 @@ from veilflow.flows import AbstractBase
 from veilflow.models.domain import Domain
 from veilflow.models.fitted import Fitted
 from veilflow.models.sampling import AbstractSampler, blocks
+from veilflow.releases.plan import FitPlan
 from veilflow.tabular.io import read_rows
 
 _CHUNK = 4096
 """Rows handled at once, by one compiled program."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPlan(FitPlan):
+    """The plan of a fit of rows.
+
+    Attributes:
+        domain: As declared. Noise of a run in one domain must not be used again in another, so a
+            checkpoint belongs to it.
+    """
+
+    domain: Domain
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -28,12 +41,17 @@ class RowDensity(Fitted, AbstractSampler):
     """A released density over flow coordinates, seen in the units of the data.
 
     Attributes:
-        domain: The declared bounds.
+        plan: What was executed.
         columns: Names of the columns, where the rows had any.
     """
 
-    domain: Domain
+    plan: RowPlan
     columns: tuple[str, ...] | None
+
+    @property
+    def domain(self) -> Domain:
+        """The declared bounds."""
+        return self.plan.domain
 
     @property
     @abstractmethod
@@ -62,9 +80,9 @@ class RowDensity(Fitted, AbstractSampler):
         return result - self.domain.log_scale(self.dim)
 
     @classmethod
-    def check_columns(cls, public: dict[str, Any], dim: int) -> None:
+    def check_columns(cls, plan: RowPlan, public: dict[str, Any], dim: int) -> None:
         """Raise unless domain and columns of a file are for `dim` numbers a row."""
-        public["domain"].check_dim(dim)
+        plan.domain.check_dim(dim)
         if public["columns"] is not None and len(public["columns"]) != dim:
             raise ValueError("columns must name every number of a row.")
 

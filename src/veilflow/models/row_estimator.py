@@ -1,6 +1,5 @@
 """What estimators of rows of numbers share: a declared domain, and how rows are read."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from veilflow._core import check
@@ -9,19 +8,6 @@ from veilflow.models.domain import Box, Domain
 from veilflow.models.estimator import Estimator, Model, Source
 from veilflow.models.settings import read_for
 from veilflow.privacy.guarantees import Sensitive
-from veilflow.releases.plan import FitPlan
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowPlan(FitPlan):
-    """The plan of a fit of rows.
-
-    Attributes:
-        domain: As declared. Noise of a run in one domain must not be used again in another, so a
-            checkpoint belongs to it.
-    """
-
-    domain: Domain
 
 
 class RowEstimator(Estimator[Model]):

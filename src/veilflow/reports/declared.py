@@ -12,7 +12,7 @@ _NO_LINES = ("domain", "columns", "low", "high", "assembly")
 
 def declared_facts(artifact: Artifact) -> list[tuple[str, str]]:
     """Names and declarations: what was said of the data before it was read, or paid for."""
-    schema = artifact.schema
+    schema = {"domain": artifact.manifest.get("plan", {}).get("domain"), **artifact.schema}
     if isinstance(images := schema.get("spec"), dict):
         return [(_title(name), _shown(value)) for name, value in images.items()]
     if isinstance(schema.get("schema"), dict) and isinstance(schema.get("vocabularies"), dict):

@@ -1,15 +1,20 @@
 """Released models with known numbers, made without a fit."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import veilflow as vf
 from veilflow.models.domain import Ball, Box, Domain
+from veilflow.models.row_density import RowPlan
 from veilflow.releases.em import Mixture
 from veilflow.releases.mixture import ExpectationMaximization
-from veilflow.releases.plan import FitPlan
 
-PLAN = FitPlan(
+BOX = Box.declared((-5.0, 5.0))
+BALL = Ball(5.0)
+PLAN = RowPlan(
     model="MixtureDensity",
+    domain=BOX,
     budget=vf.Budget(2.0, 1e-6),
     releases=(
         ExpectationMaximization(dim=2, num_components=2, steps=1, spread=1.0, noise_multiplier=4.0),
@@ -17,8 +22,6 @@ PLAN = FitPlan(
     declared=("bounds",),
 )
 LEDGER = PLAN.ledger
-BOX = Box.declared((-5.0, 5.0))
-BALL = Ball(5.0)
 
 
 def mixture(
@@ -34,9 +37,8 @@ def mixture(
             means=domain.encode(np.array([[1.0, 0.0], [-2.0, 1.0]])),
             factors=np.stack([factors, 0.5 * factors]),
         ),
-        domain=domain,
         columns=columns,
-        plan=PLAN,
+        plan=replace(PLAN, domain=domain),
         guarantee=PLAN.guarantee,
         facts={},
     )

@@ -14,7 +14,6 @@ from veilflow.models.domain import Domain
 from veilflow.models.expm.choice import Class, classes_of
 from veilflow.models.expm.inputs import read_inputs
 from veilflow.models.fitted import ARRAYS, Fitted
-from veilflow.releases.expm import samplers  # noqa: F401  (a file may name any of them)
 from veilflow.releases.expm.draw import ExponentialDraw
 from veilflow.releases.expm.network import Network
 from veilflow.releases.plan import FitPlan
