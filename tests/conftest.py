@@ -1,5 +1,6 @@
 """Settings of every test: strict JAX, repeatable hypothesis, data only where there is some."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,16 +40,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 _MOST_MAPS = 20_000
-"""Regions of memory of a process; Linux allows 65,530, and every compiled program takes some."""
+"""Memory regions of a process. Linux allows 65,530, and every compiled program takes some."""
+_MOST_PAGES = 350_000
+"""Resident pages of a worker, 1.4 GB: compiled programs are most of what grows."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_programs() -> Iterator[None]:
-    """Forget compiled programs when there are many: at the limit the compiler ends the process."""
+    """Drop compiled programs when they are many: at the limit the compiler ends the process."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
+    process = Path("/proc/self")
+    if not process.exists():
+        return
+    maps = (process / "maps").read_bytes().count(b"\n")
+    pages = int((process / "statm").read_text().split()[1])
+    if maps > _MOST_MAPS or pages > _MOST_PAGES:
         jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ class Deaths:
 
 def _context() -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.hostile.victims"])
+    context.set_forkserver_preload(["tests.hostile.victims", "tests.contracts.registry"])
     return context
 
 

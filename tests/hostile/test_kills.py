@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.hostile import kills, victims
+from tests.hostile import every_fit, kills, victims
 from veilflow.models import artifact
 
 
@@ -28,6 +28,20 @@ def test_a_killed_fit_goes_on_with_its_noise_and_is_paid_for_once(tmp_path):
     assert deaths.moments >= 4
     assert deaths.clean, deaths
     assert deaths.notes["fits"] >= 1
+
+
+@pytest.mark.slow
+def test_a_killed_fit_of_any_estimator_goes_on_and_asks_nothing_twice(tmp_path):
+    deaths = every_fit.kill_every_fit(tmp_path, moments=9, seed=1)
+    assert deaths.moments == 9
+    assert deaths.clean, deaths
+
+
+def test_a_value_that_is_asked_for_again_is_noticed(tmp_path):
+    (tmp_path / "log").write_text("ran a\nkept a\nran b\nran a\n")
+    deaths = kills.Deaths()
+    every_fit._look("DensityFlow", tmp_path, None, deaths)
+    assert deaths.double == ["DensityFlow: a was asked again"]
 
 
 def test_two_processes_that_save_over_one_file_leave_whole_ones_at_every_moment(tmp_path):
