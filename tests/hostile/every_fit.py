@@ -6,7 +6,6 @@ paid before. Where the seed decides all noise, the model is the one of a fit tha
 """
 
 import itertools
-import os
 import random
 import time
 import warnings
@@ -31,24 +30,19 @@ def fit(name: str, folder: Path) -> None:
     """Fit one estimator over and over, each time in a folder of its own; go on with what is there."""
     warnings.simplefilter("ignore")
     victims._keep_programs(folder)
+    one, log = ESTIMATORS[name], _logged_releases()
     for number in itertools.count():
         own = folder / f"{number:04d}"
         own.mkdir(exist_ok=True)
         if not _ended(name, own):
-            try:
-                _fit_once(name, own)
-            except BaseException as error:
-                (own / victims.FAILED).write_text(f"{type(error).__name__}: {error}")
-                raise
+            files = {"checkpoint": own / "run", "save_as": own / str(one.saved)}
+            with (own / "log").open("a", buffering=1) as log.file:
+                try:
+                    one.fitted(one.make(**_settings(name, own)), *one.data, **files)
+                except BaseException as error:
+                    (own / victims.FAILED).write_text(f"{type(error).__name__}: {error}")
+                    raise
         (folder / victims.READY).touch()
-
-
-def _fit_once(name: str, own: Path) -> None:
-    one = ESTIMATORS[name]
-    with (own / "log").open("a", buffering=1) as log:
-        _log_releases(log)
-        files = {"checkpoint": own / "run", "save_as": own / str(one.saved)}
-        one.fitted(one.make(**_settings(name, own)), *one.data, **files)
 
 
 def _settings(name: str, own: Path) -> dict[str, Any]:
@@ -59,27 +53,35 @@ def _settings(name: str, own: Path) -> dict[str, Any]:
     return {**one.seeded, **count, **journal}
 
 
-def _log_releases(log: Any) -> None:
+class _Log:
+    file: Any
+
+
+def _logged_releases() -> _Log:
     """Let this process write down each release that it runs and each value that it keeps."""
-    pay, note, run = Run.pay, Run._note, {}
+    log, note = _Log(), Run._note
 
     def noting(self: Any, *, paid: str | None = None) -> None:
         note(self, paid=paid)
         if paid is None:
-            log.write("".join(f"{KEPT} {purpose}\n" for purpose in self._kept))
+            log.file.write("".join(f"{KEPT} {purpose}\n" for purpose in self._kept))
 
-    def paying(self: Any, release: Release, query: Any) -> Any:
-        kind = type(release)
-        run.setdefault(kind, kind.run)
+    Run._note = noting
+    waiting: list[Any] = [Release]
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        if "run" in vars(kind):
+            kind.run = _logged(kind.run, log)
+    return log
 
-        def running(release: Any, *args: Any, **known: Any) -> Any:
-            log.write(f"{RAN} {release.purpose}\n")
-            return run[kind](release, *args, **known)
 
-        kind.run = running
-        return pay(self, release, query)
+def _logged(run: Any, log: _Log) -> Any:
+    def running(release: Any, *args: Any, **known: Any) -> Any:
+        log.file.write(f"{RAN} {release.purpose}\n")
+        return run(release, *args, **known)
 
-    Run._note, Run.pay = noting, paying
+    return running
 
 
 def _ended(name: str, own: Path) -> bool:
