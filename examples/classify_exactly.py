@@ -1,6 +1,6 @@
-"""A private classifier with delta 0, whose guarantee rests on no sampler being trusted.
+"""A private classifier with delta 0 by an exact sampler, so its guarantee is unconditional.
 
-Run it with `python examples/classify_exactly.py`; it needs no data and takes seconds.
+Run `python examples/classify_exactly.py`. It needs no data and takes seconds.
 """
 
 import argparse
@@ -10,11 +10,11 @@ import numpy as np
 import veilflow as vf
 
 NUM_RECORDS = 8_000
-LOW, HIGH = [18, 0, 0], [90, 80, 1]  # age, hours a week, member or not: what may be, not what is
+LOW, HIGH = [18, 0, 0], [90, 80, 1]  # age, weekly hours, membership: what is possible
 
 
 def people(num_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows, and who answered a letter."""
+    """Rows, and whether each person answered a letter."""
     rng = np.random.default_rng(seed)
     age = np.clip(rng.normal(45, 15, num_rows), 18, 90)
     hours = np.clip(rng.normal(36, 12, num_rows), 0, 80)
@@ -41,9 +41,9 @@ def main() -> None:
     model = estimator.fit(*people(NUM_RECORDS, seed=0))
     rows, answers = people(4_000, seed=1)
     right = (model.predict(rows) == answers).mean()
-    print(f"right about {right:.1%} of fresh answers; always 'no': {(answers == 'no').mean():.1%}")
+    print(f"accuracy on new rows: {right:.1%}; always 'no': {(answers == 'no').mean():.1%}")
     chances = model.predict_proba([[70, 10, 1], [25, 60, 0]])[:, 1]
-    print(f"a member of 70, ten hours: {chances[0]:.0%}; a busy 25-year-old: {chances[1]:.0%}")
+    print(f"a member of 70 with 10 hours: {chances[0]:.0%}; 25 with 60 hours: {chances[1]:.0%}")
 
     print("\nledger")
     for purpose, epsilon, share in model.ledger.shares(model.guarantee.delta):

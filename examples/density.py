@@ -1,7 +1,7 @@
-"""A private density of two moons: fit, look at it, see what it cost.
+"""A private density of two moons: fit it, compare it with held-out rows, and print what it cost.
 
-Run it with `python examples/density.py`; it needs no data and takes seconds. There is nothing to tune:
-for two columns the whole budget goes into one private grid.
+Run `python examples/density.py`. It needs no data and takes seconds. There is nothing to tune: for two
+columns the whole budget goes into one private grid.
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ NUM_RECORDS = 10_000
 def main() -> None:
     rows = vf.datasets.moons(NUM_RECORDS)
 
-    # Bounds are a fact of the generator here. For real records they come from knowledge of the domain.
-    # The number of records is not declared, so a private count of them is paid for.
+    # The bounds are known from the generator. For real records they come from knowledge of the domain.
+    # The number of records is not declared, so the plan pays for a private count.
     estimator = vf.DensityFlow(
         budget=vf.Budget(epsilon=2.0, delta=1e-6),
         bounds=([-1.5, -1.0], [2.5, 1.5]),
@@ -25,7 +25,7 @@ def main() -> None:
 
     held_out = vf.datasets.moons(2_000, seed=1)
     synthetic = model.sample(2_000)
-    print(f"log-density of held-out rows: {model.log_prob(held_out).mean():.3f} on average")
+    print(f"mean log-density of held-out rows: {model.log_prob(held_out).mean():.3f}")
     for name, sample in (("held-out", held_out), ("synthetic", synthetic)):
         mean, spread = np.round(sample.mean(axis=0), 2), np.round(sample.std(axis=0), 2)
         print(f"{name:>9} rows: mean {mean}, standard deviation {spread}")

@@ -1,7 +1,7 @@
-"""Private digits: declare the images, see the price, fit a model for each class, draw, score.
+"""Private digits: declare the images, print the price, fit a flow for each class, sample and score.
 
-Run it with `python examples/digits_images.py`; it needs no data but the 8 x 8 digits that come with
-scikit-learn, and about a minute on two cores.
+Run `python examples/digits_images.py`. It uses the 8 x 8 digits that come with scikit-learn, and takes
+about a minute on two cores.
 """
 
 import argparse
@@ -15,13 +15,13 @@ from sklearn.model_selection import train_test_split
 import veilflow as vf
 
 SPEC = vf.ImageSpec(height=8, width=8, high=16, classes=range(10))
-# smaller than what the planner takes, so that two cores do it in about a minute
+# smaller than the planner's choice, so that it takes about a minute on two cores
 SIZES = vf.ImageArchitecture(size=(8, 8), channels=(64,), latent=20, blocks=5, hidden=(100, 100))
 SHADES = " .:-=+*#%@"
 
 
 def show(images: np.ndarray) -> None:
-    """Images side by side, a character for each pixel."""
+    """Print images side by side, one character per pixel."""
     for row in range(images.shape[1]):
         shades = np.int32(images[:, row] * (len(SHADES) - 1) + 0.5)
         print("  " + "  ".join("".join(SHADES[shade] for shade in line) for line in shades))
@@ -32,7 +32,7 @@ def main(steps: int | None) -> None:
     train, test, train_labels, test_labels = train_test_split(
         digits.images, digits.target, test_size=400, random_state=0
     )
-    # The number of images is not declared, so a private count of them is paid for. How many there are
+    # The number of images is not declared, so the plan pays for a private count. The number of images
     # of each digit is neither declared nor read.
     estimator = vf.ImageFlow(
         spec=SPEC,
@@ -55,9 +55,9 @@ def main(steps: int | None) -> None:
     ):
         classifier.fit(pixels.reshape(len(pixels), -1), labels)
         accuracy = classifier.score(test.reshape(len(test), -1) / 16, test_labels)
-        print(f"trained on {name} images, {accuracy:.0%} of held-out digits are recognized")
+        print(f"accuracy on held-out digits, trained on {name} images: {accuracy:.0%}")
     scores = model.ood_score(test, label=0)
-    print(f"zeros among held-out digits: AUROC {roc_auc_score(test_labels != 0, scores):.2f}")
+    print(f"detecting digits other than zero: AUROC {roc_auc_score(test_labels != 0, scores):.2f}")
 
     print("\nledger")
     for purpose, epsilon, share in model.ledger.shares(model.guarantee.delta):
@@ -67,5 +67,5 @@ def main(steps: int | None) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, help="noisy steps, instead of the planner's number")
+    parser.add_argument("--steps", type=int, help="noisy steps; by default, planned")
     main(parser.parse_args().steps)

@@ -1,7 +1,7 @@
-"""Plan before spending: what a fit would do, known without any data, then one of these fits.
+"""Plan before spending: print what several fits would do, without any data, then run one of them.
 
-Run it with `python examples/planner.py`; it needs no data and about a minute on two cores, nearly all
-of it for the noisy steps of the last fit.
+Run `python examples/planner.py`. It needs no data and takes about a minute on two cores, nearly all of
+it for the noisy steps of the last fit.
 """
 
 import argparse
@@ -36,8 +36,8 @@ def main(steps: int | None) -> None:
     model = in_box.fit(rows)
 
     held_out = vf.datasets.correlated(2_000, NUM_COLUMNS, seed=1)
-    print(f"\nlog-density of held-out rows: {model.log_prob(held_out).mean():.3f} on average")
-    # pieces of any size: memory does not grow with the number of rows
+    print(f"\nmean log-density of held-out rows: {model.log_prob(held_out).mean():.3f}")
+    # chunks of any size: memory does not grow with the number of rows
     count, total = 0, np.zeros(NUM_COLUMNS)
     for chunk in model.sample_chunks(50_000, chunk_size=10_000):
         count, total = count + len(chunk), total + chunk.sum(axis=0)
@@ -51,5 +51,5 @@ def main(steps: int | None) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, help="noisy steps, instead of the planner's number")
+    parser.add_argument("--steps", type=int, help="noisy steps; by default, planned")
     main(parser.parse_args().steps)

@@ -1,4 +1,4 @@
-"""A NumPyro model fitted privately: `python examples/posterior_numpyro.py`, a few seconds."""
+"""Fit a NumPyro model privately: `python examples/posterior_numpyro.py` takes a few seconds."""
 
 import numpy as np
 import numpyro
@@ -7,7 +7,7 @@ from numpyro import distributions as dist
 import veilflow as vf
 
 
-def model(visit):  # of one record: visits of a patient, by age
+def model(visit):  # the model of ONE record: a patient's number of visits, by age
     rate = numpyro.sample("rate", dist.Normal(0.0, 2.0))
     slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
     numpyro.sample("visits", dist.Poisson(np.e ** (rate + slope * visit["age"])), obs=visit["n"])
@@ -24,6 +24,6 @@ posterior = vf.FlowPosterior(
     budget=vf.Budget(epsilon=1.0, delta=1e-6),
 ).fit(records)
 print(posterior.mean, posterior.interval(0.95), problem.constrained(posterior.sample(3)), sep="\n")
-told = [f"  {what}: epsilon {cost:.3g} alone" for what, cost, _ in posterior.ledger.shares(1e-6)]
-print("\nledger", *told, sep="\n")
+bill = [f"  {what}: epsilon {cost:.3g} alone" for what, cost, _ in posterior.ledger.shares(1e-6)]
+print("\nledger", *bill, sep="\n")
 print(f"guarantee\n  {posterior.guarantee}")

@@ -1,7 +1,7 @@
-"""A private copy of a messy table: declare it, see the price, fit, draw, fill gaps.
+"""A private copy of a messy table: declare it, print the plan, fit, sample, impute gaps.
 
-Run it with `python examples/table.py`; it needs no data. The settings are small, so that it takes
-seconds; leave them out for a fit of a table of your own.
+Run `python examples/table.py`. It needs no data. The settings are small, so that it takes seconds;
+leave them out for a table of your own.
 """
 
 import argparse
@@ -24,7 +24,7 @@ SCHEMA = vf.Schema(
 
 
 def people(num_rows: int, seed: int = 0) -> pd.DataFrame:
-    """Ages with gaps, gains that are mostly zero, towns that nobody has listed."""
+    """Ages with gaps, gains that are mostly zero, towns that nobody has declared."""
     rng = np.random.default_rng(seed)
     age = np.clip(rng.normal(42, 14, num_rows), 17, 90).round()
     gain = np.where(rng.uniform(size=num_rows) < 0.8, 0.0, rng.lognormal(8, 1, num_rows))
@@ -38,7 +38,7 @@ def people(num_rows: int, seed: int = 0) -> pd.DataFrame:
         }
     )
     table.loc[rng.uniform(size=num_rows) < 0.1, "age"] = np.nan
-    table.loc[0, "town"] = "Atlantis"  # one person's town, which must not come out
+    table.loc[0, "town"] = "Atlantis"  # one person's town, which must not be released
     return table
 
 
@@ -48,8 +48,7 @@ def main() -> None:
     steps = parser.parse_args().steps
     rows = people(NUM_RECORDS)
 
-    # The number of records is not declared, so a private count of them is paid for, and so is the
-    # list of towns.
+    # Neither the number of records nor the list of towns is declared, so the plan pays for both.
     estimator = vf.TableFlow(
         schema=SCHEMA,
         budget=vf.Budget(epsilon=3.0, delta=1e-6),
@@ -57,22 +56,23 @@ def main() -> None:
         flow=vf.codes(hidden=(32,)),
         training=vf.Training(steps=steps),
     )
+    plan = estimator.plan()
     print("before a row is read:")
-    print(estimator.plan())
+    print(plan)
 
-    model = estimator.fit(rows)
+    model = estimator.fit(rows, plan=plan)
     synthetic = model.sample(2_000)
-    print(f"towns that many share: {', '.join(model.vocabularies['town'])}")
+    print(f"towns that many records share: {', '.join(model.vocabularies['town'])}")
     for name, table in (("generated", rows), ("synthetic", synthetic)):
         print(
             f"{name:>9} rows: {table.age.isna().mean():.0%} without an age, "
             f"{(table.gain == 0).mean():.0%} without a gain, {table.rich.mean():.0%} rich"
         )
-    # both come first in the order of the columns, so these rows are exact draws
+    # age and gain come first in the order of the columns, so these rows are exact draws
     gainers = model.sample(1_000, given={"age": 50, "gain": 5_000})
     print(f"of those aged 50 who gained 5000, {gainers.rich.mean():.0%} are rich")
     filled = model.impute(rows)
-    print(f"gaps after filling them: {filled.isna().sum().sum()}")
+    print(f"gaps left after imputation: {filled.isna().sum().sum()}")
 
     print("\nledger")
     for purpose, epsilon, share in model.ledger.shares(model.guarantee.delta):
