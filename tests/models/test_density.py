@@ -666,7 +666,7 @@ def test_rows_that_are_no_table_of_numbers_are_refused_without_showing_a_value(
         ({"bounds": 1}, ValueError, "bounds must be \\(low, high\\)"),
         ({"row_norm": 0.0}, ValueError, "row_norm must be positive"),
         ({"row_norm": "1"}, TypeError, "row_norm must be a number, got str"),
-        ({"budget": 1.0}, TypeError, "budget must be a Budget, got float"),
+        ({"budget": 1.0}, TypeError, r"budget must be a Budget .*, got float"),
         ({"budget": vf.Budget(1.0, 0.0)}, ValueError, "delta must be positive"),
         ({"steps": -1}, ValueError, "steps must be at least 0, got -1"),
         ({"steps": 2.5}, TypeError, "steps must be a whole number"),
