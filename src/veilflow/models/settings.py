@@ -18,9 +18,9 @@ is_budget = instance(Budget, "a Budget such as vf.Budget(epsilon=1.0, delta=1e-6
 is_training = instance(Training, "vf.Training(...)")
 
 
-def check_budget(budget: object) -> None:
+def check_budget(budget: Any) -> None:
     """Raise unless `budget` is a budget that Gaussian noise can satisfy."""
-    budget = is_budget("budget", budget)
+    is_budget("budget", budget)
     if budget.delta == 0 and budget.private:
         raise ValueError("delta must be positive: Gaussian noise has no guarantee at delta=0.")
 

@@ -86,7 +86,7 @@ def begun(states, tmp_path) -> Path:
 
 @pytest.mark.parametrize("flow", [None, vf.hflow(blocks=1, bins=4, hidden=(8,))], ids=bool)
 def test_a_fit_goes_on_to_the_very_same_model(flow, tmp_path):
-    settings = {"schema": CLOSED, "num_records": 600, "seed": 3, "warm_start": "none"}
+    settings = {"schema": CLOSED, "num_records": 600, "seed": 3, "warm_start": False}
     settings |= {} if flow is None else {"flow": flow}
     whole = make(**settings).fit(table(CLOSED), progress=False)
     path = tmp_path / "run.checkpoint"
@@ -197,7 +197,7 @@ def test_a_checkpoint_holds_releases_and_no_rows(states, begun):
 
 
 def test_a_model_is_saved_before_its_checkpoint_is_removed(tmp_path):
-    settings = {"schema": CLOSED, "num_records": 600, "warm_start": "none"}
+    settings = {"schema": CLOSED, "num_records": 600, "warm_start": False}
     path, folder = tmp_path / "run.checkpoint", tmp_path / "folder"
     folder.mkdir()
     with pytest.raises(OSError):
