@@ -120,8 +120,8 @@ class Estimator(ABC, Generic[Model]):
         own_plan = self.plan(**source.facts)
         if plan is not None and plan != own_plan:
             raise PrivacyError(
-                "the plan is not that of this estimator for this data. Nothing was spent. Leave plan "
-                "out, or give estimator.plan(...) of the same settings."
+                "the plan is not the one of this estimator for this data. Nothing was spent. Leave "
+                "plan out, or give estimator.plan(...) of the same settings."
             )
         run = Run(
             own_plan, source.records, seed=self.seed, progress=progress, checkpoint=checkpoint
