@@ -66,7 +66,7 @@ def ours(name: str, size: int, num_fresh: int, epsilon: float) -> Figures:
         schema=schema,
         budget=vf.Budget(epsilon=epsilon, delta=DELTA),
         num_records=size,
-        warm_share=SHARE,
+        warm_start=SHARE,
         training=vf.Training(steps=0),
     )
     fitted: list[vf.FittedTableFlow] = []

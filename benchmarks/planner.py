@@ -1,7 +1,7 @@
 """The planner's choices beside their alternatives, on generated data only.
 
-Mean log-likelihood of 9,000 fresh rows, one fit each. The rules in `models/planner.py` were fitted on
-these sets; a row without "as planned" changes one setting and leaves the rest to the planner.
+Mean log-likelihood of 9,000 fresh rows, one fit each. The rules in `models/density_plan.py` were fitted
+on these sets; a row without "as planned" changes one setting and leaves the rest to the planner.
 """
 
 import warnings

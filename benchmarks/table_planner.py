@@ -49,9 +49,9 @@ def _flow(**sizes: Any) -> Choice:
 
 CHOICES: dict[str, Choice] = {
     "as planned": lambda _: {},
-    "no warm start": lambda _: {"warm_start": "none"},
-    "warm share 0.15": lambda _: {"warm_share": 0.15},
-    "warm share 0.45": lambda _: {"warm_share": 0.45},
+    "no warm start": lambda _: {"warm_start": False},
+    "warm share 0.15": lambda _: {"warm_start": 0.15},
+    "warm share 0.45": lambda _: {"warm_start": 0.45},
     "label weight 1": _flow(label_weight=1.0),
     "half the learning rate": _times("learning_rate", 0.5),
     "twice the learning rate": _times("learning_rate", 2.0),
@@ -96,7 +96,7 @@ def run(*, quick: bool = False) -> list[Record]:
                 "num_records": size,
             }
             if quick:
-                planned |= {"training": vf.Training(steps=2), "warm_start": "none"}
+                planned |= {"training": vf.Training(steps=2), "warm_start": False}
             estimator = vf.TableFlow(**(planned | settings(training_of(vf.TableFlow(**planned)))))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # an alternative may diverge: the figure says so

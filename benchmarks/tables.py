@@ -88,7 +88,7 @@ def measure(what: str, rows: int, size: int, *, quick: bool) -> dict[str, Any]:
     if quick or what.startswith("wide"):
         settings = {"training": vf.Training(steps=2)}
     if quick or what == "wide-cold":
-        settings["warm_start"] = "none"
+        settings["warm_start"] = False
     if what == "covertype":
         try:
             frame, schema = covertype(rows)

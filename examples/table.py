@@ -52,7 +52,7 @@ def main() -> None:
     estimator = vf.TableFlow(
         schema=SCHEMA,
         budget=vf.Budget(epsilon=3.0, delta=1e-6),
-        warm_start="none",
+        warm_start=False,
         flow=vf.codes(hidden=(32,)),
         training=vf.Training(steps=steps),
     )

@@ -72,7 +72,7 @@ def _estimator() -> vf.TableFlow:
         schema=schema,
         budget=vf.Budget(epsilon=1.0, delta=1e-5),
         num_records=READ,
-        warm_start="none",
+        warm_start=False,
         flow=vf.codes(hidden=(4,)),
         training=vf.Training(steps=2, batch_size=64),
     )

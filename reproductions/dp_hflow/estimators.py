@@ -29,7 +29,7 @@ class Method:
     flow: Mapping[str, Any] | None = None
 
 
-_COLD = {"warm_start": "none"}
+_COLD = {"warm_start": False}
 
 
 def _paper(*, flow: Mapping[str, Any] | None = None, **training: Any) -> Method:

@@ -18,7 +18,7 @@ distributions (PLD), everything declared or paid:
 
 - **TableFlow** is the library's default: columns cut by a released histogram, a flow over the codes
   that starts from noisy marginals, then private training.
-- **TableFlow without a warm start** trains that flow from single columns (`warm_start="none"`).
+- **TableFlow without a warm start** trains that flow from single columns (`warm_start=False`).
 - **DP-HFlow made sound** is the paper's flow (`flow=vf.hflow()`) without a warm start.
 
 The protocol: nine scikit-learn classifiers, trained on as many synthetic rows as there are training

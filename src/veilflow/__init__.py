@@ -36,10 +36,10 @@ if TYPE_CHECKING:
         FittedExpMechClassifier as FittedExpMechClassifier,
     )
     from veilflow.models.fitted_density import FittedDensityFlow as FittedDensityFlow
-    from veilflow.models.fitted_mixture import FittedMixtureDensity as FittedMixtureDensity
     from veilflow.models.image.architecture import ImageArchitecture as ImageArchitecture
     from veilflow.models.image.fitted_image import FittedImageFlow as FittedImageFlow
     from veilflow.models.image.image_flow import ImageFlow as ImageFlow
+    from veilflow.models.mixture import FittedMixtureDensity as FittedMixtureDensity
     from veilflow.models.mixture import MixtureDensity as MixtureDensity
     from veilflow.models.posterior.combining import combine_posteriors as combine_posteriors
     from veilflow.models.posterior.fitted_posterior import FittedPosterior as FittedPosterior
@@ -88,7 +88,7 @@ _HOMES = {
     "FittedEnsemble": "veilflow.models.detect.fitted_ensemble",
     "FittedExpMechClassifier": "veilflow.models.expm.fitted_classifier",
     "FittedImageFlow": "veilflow.models.image.fitted_image",
-    "FittedMixtureDensity": "veilflow.models.fitted_mixture",
+    "FittedMixtureDensity": "veilflow.models.mixture",
     "FittedPosterior": "veilflow.models.posterior.fitted_posterior",
     "FittedTableFlow": "veilflow.models.table.fitted_table",
     "FlowPosterior": "veilflow.models.posterior.flow_posterior",

@@ -18,8 +18,7 @@ from veilflow.cli import fit_images
 from veilflow.cli.main import app
 from veilflow.images import Images, read_images
 from veilflow.images.write import write_images
-from veilflow.models.image.class_models import PARTITIONS
-from veilflow.models.image.loss import RECONSTRUCTIONS
+from veilflow.models.image.latent_model import PARTITIONS, RECONSTRUCTIONS
 
 SPEC = vf.ImageSpec(height=6, width=6, classes=("bar", "dot"))
 SIZES = vf.ImageArchitecture(size=(6, 6), channels=(2,), latent=2, blocks=1, hidden=())

@@ -8,7 +8,7 @@ import pytest
 import veilflow as vf
 from veilflow._core.codec import plain
 from veilflow.cli import fit, options
-from veilflow.models import planner
+from veilflow.models import density_plan
 from veilflow.models.settings import INVALID
 from veilflow.tabular import read_rows, write_chunks
 
@@ -85,7 +85,7 @@ def test_a_flow_is_described_by_flags(flags, flow, veilflow, quick, data):
 
 
 def test_the_words_of_the_flags_are_those_of_the_library():
-    assert tuple(word.value for word in fit.Start) == planner.STARTS
+    assert tuple(word.value for word in fit.Start) == density_plan.STARTS
     assert tuple(word.value for word in options.InvalidCells) == INVALID
     for word in fit.Base:
         assert vf.DensityFlow(budget=vf.Budget(1.0, 1e-5), bounds=(0, 1), base=str(word))

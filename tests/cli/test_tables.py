@@ -11,8 +11,6 @@ import veilflow as vf
 from tests.cli.test_models import refused
 from tests.models.table import small
 from veilflow._core import codec
-from veilflow.cli import fit_table
-from veilflow.models.table.table_plan import WARM_STARTS
 from veilflow.releases.plan import FitPlan
 
 BUDGET = ("--epsilon", 4, "--delta", 1e-4)
@@ -51,8 +49,6 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
             "--num-records",
             600,
             "--warm-start",
-            "marginals",
-            "--warm-share",
             0.2,
             "--hidden",
             "8,9",
@@ -81,8 +77,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
     assert settings == {"progress": True, "extra": "ignore", "invalid": "replace"}
     given = {
         "num_records": 600,
-        "warm_start": "marginals",
-        "warm_share": 0.2,
+        "warm_start": 0.2,
         "flow": vf.codes(hidden=(8, 9), most_bins=9, label_weight=3.0),
         "training": vf.Training(
             steps=7, batch_size=50, clip_norm=0.5, learning_rate=0.01, weight_decay=0.1
@@ -102,10 +97,6 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
         estimator.flow.most_bins,
         estimator.flow.label_weight,
     )
-
-
-def test_the_words_of_the_flags_are_those_of_the_library():
-    assert tuple(word.value for word in fit_table.WarmStart) == WARM_STARTS
 
 
 def test_a_messy_file_becomes_a_synthetic_file(in_json, veilflow, table, tmp_path):
@@ -147,7 +138,8 @@ def test_wrong_input_is_one_line(veilflow, table, tmp_path):
     out = ("--out", "m.veil")
     refused(veilflow(*FIT, "--batch-size", 5, *out), "batch_size=5 needs num_records")
     refused(veilflow(*FIT, "--hidden", "a", *out), "--hidden must be whole numbers")
-    refused(veilflow(*FIT, "--warm-start", "none", "--warm-share", 0.1, *out), "warm_share")
+    refused(veilflow(*FIT, "--warm-start", "cold", *out), "--warm-start must be a number or none")
+    refused(veilflow(*FIT, "--warm-start", 1.5, *out), "warm_start must be")
     refused(veilflow(*FIT, "--out", "t.csv", "--force"), "is the file that is read")
     refused(veilflow(*FIT, "--out", "s.toml", "--force"), "is the file that is read")
     missing = ("fit", "table", "none.csv", "--schema", "s.toml", *BUDGET, "--steps", 1)

@@ -8,7 +8,7 @@ import veilflow as vf
 from tests.models.detect.models import mixture
 from tests.models.table import small
 from veilflow.models import domain as domains
-from veilflow.models.settings import opened
+from veilflow.models.settings import read_for
 
 BUDGET = vf.Budget(epsilon=4.0, delta=1e-4)
 ROWS = [
@@ -26,16 +26,16 @@ LABELS = ["SECRET", None, 1, [0], *[1] * 60]
 
 
 def test_bad_cells_become_the_lower_bound_and_infinite_ones_the_nearer_bound():
-    table, sensitive = opened(ROWS, BOX, invalid="replace")
-    assert np.isfinite(table.values).all()
-    inside = BOX.clamp(sensitive.open())
+    values = read_for(BOX, ROWS, invalid="replace").values
+    assert np.isfinite(values).all()
+    inside = BOX.clamp(values)
     assert inside.tolist() == [[0.5, 1], [0.25, 0], [-1, 0], [1, 0], [-1, 0.75], [1, 2]]
     # the bounds still count rows that lie outside of them, as they do rows of finite numbers
-    assert BOX.outside(table.values).tolist() == [False, False, False, True, False, True]
+    assert BOX.outside(values).tolist() == [False, False, False, True, False, True]
 
 
 def test_in_a_ball_bad_cells_become_zero_and_infinite_ones_point_outwards():
-    inside = BALL.clamp(opened(ROWS, BALL, invalid="replace")[1].open())
+    inside = BALL.clamp(read_for(BALL, ROWS, invalid="replace").values)
     assert np.allclose(inside[2:5], [[0, 0], [2**-0.5, -(2**-0.5)], [0, 0.75]])
     assert (np.linalg.norm(inside, axis=1) <= 1 + 1e-12).all()
 
@@ -43,7 +43,7 @@ def test_in_a_ball_bad_cells_become_zero_and_infinite_ones_point_outwards():
 @pytest.mark.parametrize("domain", [BOX, BALL], ids=["box", "ball"])
 def test_rows_of_finite_numbers_are_not_changed(domain):
     rows = np.random.default_rng(0).normal(size=(20, 2))
-    assert np.array_equal(opened(rows, domain, invalid="replace")[0].values, rows)
+    assert np.array_equal(read_for(domain, rows, invalid="replace").values, rows)
 
 
 def density(source, **how):

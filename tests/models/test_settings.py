@@ -1,13 +1,16 @@
-"""What estimators share: a budget that promises nothing is said aloud, once a fit."""
+"""What estimators share: budgets that are refused, and a warning where a budget promises nothing."""
 
+import math
 import warnings
 
 import numpy as np
 import pytest
 
 import veilflow as vf
+from veilflow.privacy.events import ApproximateDP, Gaussian, NonPrivate, PureDP
+from veilflow.privacy.ledger import Ledger
 
-OPEN = vf.Budget(epsilon=float("inf"), delta=1e-6)
+OPEN = vf.Budget(epsilon=math.inf, delta=1e-6)
 ROWS = np.random.default_rng(0).uniform(size=(60, 2))
 ESTIMATORS = {
     "density": vf.DensityFlow(budget=OPEN, bounds=(0, 1), num_records=60),
@@ -44,3 +47,21 @@ def test_a_private_fit_does_not_warn(name):
     kind(budget=vf.Budget(1.0, 1e-6), bounds=(0, 1), num_records=60, **settings).fit(
         ROWS, progress=False
     )
+
+
+# -- what a budget admits --------------------------------------------------------------------------
+
+PLANNED = Ledger().spend(PureDP(0.5), purpose="a count")
+
+
+def test_a_budget_admits_what_fits_and_refuses_the_rest_with_a_way_out():
+    vf.Budget(0.5, 0).admit(PLANNED)
+    with pytest.raises(vf.BudgetError, match=r"cost epsilon=0.5 .* has 0.4. Nothing was spent"):
+        vf.Budget(0.4, 0).admit(PLANNED)
+    vf.Budget(math.inf, 1e-6).admit(Ledger().spend(NonPrivate(), purpose="training"))
+
+
+@pytest.mark.parametrize("event", [ApproximateDP(0.1, 1e-9), Gaussian(100.0), NonPrivate()])
+def test_at_delta_zero_only_pure_releases_are_admitted(event):
+    with pytest.raises(vf.BudgetError, match="Give a delta above 0"):
+        vf.Budget(10.0, 0).admit(PLANNED.spend(event, purpose="more"))

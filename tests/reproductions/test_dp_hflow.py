@@ -303,7 +303,7 @@ def test_methods_differ_from_the_defaults_in_what_their_names_say(monkeypatch):
     built = {name: estimators.build(name, schema, **common) for name in estimators.METHODS}
     always = {"schema", "budget", "num_records", "seed"}
     extra = {name: {k: v for k, v in b.items() if k not in always} for name, b in built.items()}
-    cold = {"warm_start": "none", "training": {}}
+    cold = {"warm_start": False, "training": {}}
     assert extra["codes"] == {"training": {}}
     assert extra["codes-cold"] == cold
     assert extra["hflow"] == {**cold, "flow": {}}

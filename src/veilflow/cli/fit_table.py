@@ -10,10 +10,7 @@ from veilflow.cli import options
 from veilflow.cli.inspect import show_plan
 from veilflow.cli.output import check_out, guarded, tell
 from veilflow.cli.spending import begin
-from veilflow.cli.values import given, sizes
-
-# a test keeps these words those of the library
-WarmStart = StrEnum("WarmStart", ["MARGINALS", "NONE"])
+from veilflow.cli.values import given, share_or_none, sizes
 
 Extra = StrEnum("Extra", ["ERROR", "IGNORE"])
 
@@ -27,10 +24,8 @@ def table(
     out: options.Out,
     num_records: options.NumRecords = None,
     warm_start: Annotated[
-        WarmStart | None, typer.Option(help="What the flow starts from, and pays for.")
-    ] = None,
-    warm_share: Annotated[
-        float | None, typer.Option(help="What that takes of the squared privacy parameter.")
+        str | None,
+        typer.Option(help="Share of the squared privacy parameter for noisy marginals; or none."),
     ] = None,
     pay_for_discovery: Annotated[
         bool,
@@ -85,8 +80,7 @@ def table(
     )
     settings = given(
         num_records=num_records,
-        warm_start=warm_start,
-        warm_share=warm_share,
+        warm_start=share_or_none("--warm-start", warm_start),
         flow=codes(hidden=sizes(hidden), most_bins=most_bins, label_weight=label_weight),
         training=Training(**training),
         seed=seed,

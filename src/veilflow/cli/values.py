@@ -35,6 +35,14 @@ def one_or_more(flag: str, text: str | None) -> float | tuple[float, ...] | None
     return listed[0] if listed is not None and len(listed) == 1 else listed
 
 
+def share_or_none(flag: str, text: str | None) -> float | bool | None:
+    """A number, or False for the word none."""
+    try:
+        return False if text == "none" else None if text is None else float(text)
+    except ValueError:
+        raise ValueError(f"{flag} must be a number or none, got {text!r}.") from None
+
+
 def sizes(text: str | None) -> tuple[int, ...] | None:
     """Whole numbers with commas between them, if there are any: those of `--hidden`."""
     try:

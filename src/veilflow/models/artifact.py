@@ -1,4 +1,4 @@
-"""A fitted model as plain data: what `save` puts into a `*.veil` file and `read` takes out."""
+"""A fitted model as plain data, which `save` writes to a `*.veil` file and `read` reads."""
 
 import os
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from veilflow.privacy.ledger import Ledger
 
 @dataclass(frozen=True)
 class Artifact:
-    """Everything a fitted model is, as values that need no code to be read.
+    """A fitted model as values that can be read without running code.
 
     Attributes:
-        model: The name of the model's class, one that the registry knows.
-        manifest: The model's own public settings, such as layer sizes; plain JSON.
+        model: The name of the model's class, which the registry must know.
+        manifest: The plan and the released facts of the model; plain JSON.
         ledger: Every release that went into the model.
-        guarantee: The promise, with its assumptions.
-        schema: What the columns are; plain JSON.
-        arrays: Released parameters by name.
+        guarantee: The guarantee, with its assumptions.
+        schema: The public fields of the model; plain JSON.
+        arrays: Released arrays by name.
     """
 
     model: str
@@ -37,15 +37,15 @@ class Artifact:
 def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
     """Write an artifact to one `*.veil` file, all or nothing.
 
-    A file that is already there is replaced, and stays whole until it is. The same artifact gives
-    the same bytes: neither the time nor the user nor the machine is written.
+    An existing file is replaced, and stays intact until then. The same artifact gives the same
+    bytes: neither the time nor the user nor the machine is written.
 
     Args:
-        artifact: What to write.
-        path: Where to. By convention the name ends in `.veil`.
+        artifact: The model.
+        path: The file. By convention its name ends in `.veil`.
 
     Raises:
-        ArtifactError: If a setting is not plain JSON, or the guarantee contradicts the ledger.
+        ArtifactError: A setting is not plain JSON, or the guarantee contradicts the ledger.
     """
     check(artifact)
     manifest = {
@@ -65,17 +65,17 @@ def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
 def read(path: str | os.PathLike[str]) -> Artifact:
     """Read an artifact without running anything from the file.
 
-    The epsilon in the file is the writer's claim. It is checked against the ledger for everything
-    that is cheap to check (adjacency, unit, assumptions, non-private events); summing the ledger up
-    again is `artifact.ledger.epsilon(delta=...)`, or `veilflow inspect --recompute`.
+    The epsilon in the file is the writer's claim. It is checked against the ledger in everything
+    that is cheap to check (adjacency, unit, assumptions, non-private events). To compose the ledger
+    again, use `artifact.ledger.epsilon(delta=...)` or `veilflow inspect --recompute`.
 
     Args:
         path: A `*.veil` file.
 
     Raises:
-        ArtifactError: If the file is damaged, foreign, newer than this library, or if its guarantee
+        ArtifactError: The file is damaged, foreign or newer than this library, or its guarantee
             contradicts its ledger.
-        OSError: If there is no such file, or it may not be read.
+        OSError: There is no such file, or it may not be read.
     """
     contents = store.read_veil(path)
     manifest = contents.manifest
@@ -98,7 +98,7 @@ def read(path: str | os.PathLike[str]) -> Artifact:
 
 
 def check(artifact: Artifact) -> None:
-    """Raise unless the guarantee says what the ledger says, as far as that is cheap to know."""
+    """Raise unless the guarantee agrees with the ledger, as far as that is cheap to check."""
     ledger, guarantee = artifact.ledger, artifact.guarantee
     for name in ("adjacency", "unit"):
         ours, theirs = getattr(guarantee, name), getattr(ledger, name)

@@ -1,4 +1,4 @@
-"""How a fitted density is put together, as plain sizes: enough to rebuild its shape from a file."""
+"""The parts and sizes of a fitted density, from which a file is rebuilt."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from veilflow._core import check
+from veilflow._core import fields
 from veilflow.flows import (
     AbstractBase,
     AbstractBijection,
@@ -30,47 +30,49 @@ from veilflow.flows import (
 from veilflow.models.architecture import Architecture
 
 _MOST_BITS = 24
-"""Of a whole grid: 2^24 cells."""
+"""A grid has at most 2^24 cells."""
 _MOST_COLUMNS = 100_000
 _OUTSIDE = 1 + 1e-5
-"""A ball ends this much later than declared: norms of rows on its border are rounded."""
+"""The floor of a ball is this much larger than declared: norms on its border are rounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Assembly:
-    """A flow between a base and a start, from base to data: base, flow, linear map, marginals."""
+    """The parts of a density, from base to data: base, flow, linear map, marginals."""
 
     dim: int
     architecture: Architecture | None = None
-    """What was trained; None where the start is all."""
+    """The trained flow; None where the start is the whole model."""
     linear: bool = False
     """Whether a released linear map follows."""
     pieces: int | None = None
-    """Pieces of the released marginals, if there are any."""
+    """The number of pieces of the released marginals, if there are any."""
     components: int | None = None
-    """Components of a released mixture as base; None for a standard normal or a bare grid."""
+    """The number of components of a released mixture as base; None for a standard normal."""
     bits: int | None = None
-    """Bits along each axis of a released grid, blended with the mixture."""
+    """Bits along each axis of a released grid that is blended with the mixture, if there is one."""
     blend: float | None = None
-    """Weight of the mixture in that blend."""
+    """The weight of the mixture in that blend."""
     border: float = 1.0
-    """Where the domain ends, in flow coordinates."""
+    """The border of the domain, in flow coordinates."""
     floor: float = 1e-3
-    """Weight of a uniform density over the domain beside the flow: one row in a thousand."""
+    """The weight of a uniform density over the domain beside the flow."""
 
     def __post_init__(self) -> None:
-        check.count(dim=self.dim)
-        if self.dim > _MOST_COLUMNS:  # a flow without arrays would be as large as it claims to be
+        count = fields.optional(fields.count())
+        fields.convert(
+            self,
+            dim=fields.count(),
+            linear=fields.flag,
+            pieces=count,
+            components=count,
+            bits=count,
+            blend=fields.optional(fields.fraction),
+            border=fields.positive,
+            floor=fields.fraction,
+        )
+        if self.dim > _MOST_COLUMNS:  # a flow without arrays could claim any number of columns
             raise ValueError(f"dim must be at most {_MOST_COLUMNS}, got {self.dim}.")
-        for name in ("pieces", "components", "bits"):
-            if getattr(self, name) is not None:
-                check.count(**{name: getattr(self, name)})
-        check.positive(border=self.border)
-        check.fraction(floor=self.floor)
-        if not isinstance(self.linear, bool):
-            raise TypeError(f"linear must be true or false, got {self.linear!r}.")
-        if self.blend is not None:
-            check.fraction(blend=self.blend)
         if (self.bits is None) != (self.blend is None) or (self.bits and not self.components):
             raise ValueError("a grid has bits, a mixture and the weight of its blend, all or none.")
         if self.bits is not None and self.bits * self.dim > _MOST_BITS:
@@ -78,7 +80,7 @@ class Assembly:
 
     @property
     def num_numbers(self) -> int:
-        """How many numbers all arrays hold: counted before anything is built."""
+        """The number of numbers in all arrays, counted before anything is built."""
         dim = self.dim
         count = 0 if self.architecture is None else self.architecture.num_parameters(dim)
         count += dim + dim**2 + 1 if self.linear else 0
@@ -118,10 +120,10 @@ class Assembly:
         return Blend((mixture, grid), (self.blend, 1 - self.blend))
 
     def floored(self, flow: Flow, *, ball: bool) -> Blend:
-        """`flow` and the floor. Without one, a single row that noise left no density decides a mean.
+        """`flow` with the floor: otherwise one row without density would dominate a mean score.
 
         Args:
-            flow: Over flow coordinates.
+            flow: The flow over flow coordinates.
             ball: Whether the domain is a ball and not a box: in ten dimensions the box around a ball
                 has 400 times its volume.
         """
@@ -131,7 +133,7 @@ class Assembly:
         return Blend((flow, uniform), (1 - self.floor, self.floor))
 
     def with_base(self, base: AbstractBase) -> "Assembly":
-        """These sizes with those of a released base."""
+        """This assembly with the sizes of a released base."""
         if isinstance(base, GaussianMixture):
             return replace(self, components=len(base.means))
         if isinstance(base, Blend):
@@ -147,7 +149,7 @@ class Assembly:
 def join(
     base: AbstractBase, trained: AbstractBijection | None, start: Sequence[AbstractBijection]
 ) -> Flow:
-    """The flow made of released parts."""
+    """The flow that consists of released parts."""
     dim = base.dim
     parts = [*([] if trained is None else [trained]), *start]
     identity = Affine(shift=np.zeros(dim), scale=np.ones(dim))
@@ -155,7 +157,7 @@ def join(
 
 
 def restored(flow: Flow) -> Flow:
-    """`flow`, of arrays from a file, with released parts checked and what follows from others redone.
+    """`flow`, with arrays from a file, whose released parts are checked and derived arrays recomputed.
 
     Raises:
         ValueError: Arrays of a part do not belong together.
@@ -169,7 +171,7 @@ def restored(flow: Flow) -> Flow:
 
 
 def in_order(trained: AbstractBijection) -> AbstractBijection:
-    """Scanned blocks with their reorderings undone: a released base knows its coordinates."""
+    """Scanned blocks whose permutations cancel: the coordinates of a released base keep their order."""
     assert isinstance(trained, Scan)
     assert isinstance(trained.block, Chain)
     (order,) = (part.order for part in trained.block.bijections if isinstance(part, Permutation))

@@ -1,10 +1,10 @@
 """Chained equations for missing cells.
 
-Each column is regressed on the others, and a missing cell drawn from its regression. With normal errors
-the chain ends at the normal of all columns, so that one matrix says everything: sums of products over
-the pairs of cells that are there. It is released once. To fill a row is then a function of that row
-alone. The usual program reads every row for every cell, unpaid: before a split, test rows then tell of
-training rows, and an epsilon that comes later tells nothing.
+Each column is regressed on the others, and a missing cell is drawn from its regression. With normal
+errors the chain converges to the normal of all columns, so one matrix suffices: the sums of products
+over pairs of observed cells. It is released once. Filling a row is then a function of that row alone.
+The usual implementation reads every row for every cell, unpaid: before a split, test rows then depend
+on training rows, and an epsilon that is computed later means nothing.
 
 A model that learns with gaps (`vf.TableFlow` on nullable columns) needs no such step.
 """
@@ -16,8 +16,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from veilflow._core import check
-from veilflow._core.fields import convert
+from veilflow._core import check, fields
 from veilflow.models.domain import Box, plain_bounds
 from veilflow.models.estimator import Estimator, Fit, Source
 from veilflow.models.fitted import ARRAYS, Fitted
@@ -38,11 +37,11 @@ class Normal(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FittedImputer(Fitted):
-    """Released regressions.
+    """Released regressions. Filling rows is post-processing and costs nothing.
 
     Attributes:
         normal: Mean and covariance of the columns, in coordinates of [-1, 1].
-        domain: The declared bounds.
+        domain: The declared domain of the rows.
     """
 
     kind: ClassVar[str] = "ChainedImputer"
@@ -51,11 +50,11 @@ class FittedImputer(Fitted):
     domain: Box
 
     def fill(self, rows: Any, *, seed: int | None = None) -> Float[np.ndarray, "rows dim"]:
-        """Rows with a draw in each missing cell, given the row's own other cells.
+        """Fill each missing cell with a draw, given the row's own other cells.
 
         Args:
-            rows: As for `fit`. What is returned is as private as they are.
-            seed: To draw the same again; another one for each of several imputations.
+            rows: As for `fit`. The filled rows are as private as these rows are.
+            seed: For the same draws each time; use a different one for each of several imputations.
         """
         z, (mean, covariance) = _coordinates(_table(rows), self.domain), self.normal
         rng = np.random.default_rng(seed)
@@ -65,12 +64,12 @@ class FittedImputer(Fitted):
                 continue
             across = covariance[np.ix_(known, gaps)]
             slope = np.linalg.solve(covariance[np.ix_(known, known)], across)
-            left = covariance[np.ix_(gaps, gaps)] - across.T @ slope
-            values, vectors = np.linalg.eigh((left + left.T) / 2)
+            residual = covariance[np.ix_(gaps, gaps)] - across.T @ slope
+            values, vectors = np.linalg.eigh((residual + residual.T) / 2)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
-            drawn = rng.standard_normal((here.sum(), gaps.sum())) @ root.T
-            drawn += mean[gaps] + (z[here][:, known] - mean[known]) @ slope
-            z[np.ix_(here, gaps)] = np.clip(drawn, -1.0, 1.0)
+            draws = rng.standard_normal((here.sum(), gaps.sum())) @ root.T
+            draws += mean[gaps] + (z[here][:, known] - mean[known]) @ slope
+            z[np.ix_(here, gaps)] = np.clip(draws, -1.0, 1.0)
         return self.domain.decode(z * self.domain.border)
 
     @classmethod
@@ -78,7 +77,7 @@ class FittedImputer(Fitted):
         dim = plan.release(Products).dim
         public["domain"].check_dim(dim)
         if num_numbers != dim + dim**2:
-            raise ValueError("there are not as many numbers as the settings ask for.")
+            raise ValueError("the file does not have as many numbers as the settings require.")
         double = np.dtype(np.float64)
         shapes: Any = (jax.ShapeDtypeStruct(size, double) for size in ((dim,), (dim, dim)))
         return Normal(*shapes)
@@ -86,17 +85,19 @@ class FittedImputer(Fitted):
 
 @dataclass(frozen=True, kw_only=True)
 class ChainedImputer(Estimator[FittedImputer]):
-    """Missing cells by chained linear regressions.
+    """An imputer of missing cells by chained linear regressions, to be fitted privately.
 
     Guarantee:
         The fitted imputer is (epsilon, delta)-differentially private as `budget` says, for adding or
         removing one row. Rows that it fills are as private as they were.
 
     Args:
-        bounds: `(low, high)`, numbers or one per column, declared. Cells outside are clamped.
-        budget: What the fit may spend. Chained equations read all rows; only for rows that are public
-            anyway is an infinite epsilon in place.
-        seed: For repeatable research, and for one fit only.
+        budget: The privacy budget of the whole fit. Chained equations read all rows: an infinite
+            epsilon is only for rows that are public anyway.
+        bounds: `(low, high)`: two numbers, or one of each per column, from knowledge of the domain
+            and not from the rows. Cells outside are clamped.
+        seed: For repeatable research, and for one fit only: two fits with the same seed have the
+            same noise. The guarantee then says that the seed was chosen.
 
     Example:
         >>> import veilflow as vf
@@ -104,19 +105,19 @@ class ChainedImputer(Estimator[FittedImputer]):
         >>> rows = imputer.fit("gaps.csv").fill("gaps.csv")  # doctest: +SKIP
     """
 
-    bounds: Any
     budget: Budget
+    bounds: Any
     seed: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
-        convert(self, bounds=plain_bounds, seed=seed)
+        fields.convert(self, bounds=plain_bounds, seed=seed)
 
     def plan(self, dim: int | None = None) -> FitPlan:
-        """Everything that a fit will ask and pay: public, and known before the rows are.
+        """Everything that a fit will release and pay for: public, and known before the rows are.
 
         Args:
-            dim: Number of columns, where bounds do not say it.
+            dim: The number of columns, where the bounds do not say it.
 
         Raises:
             BudgetError: The settings cost more than the budget.
@@ -135,7 +136,7 @@ class ChainedImputer(Estimator[FittedImputer]):
         )
 
     def read(self, data: Any) -> Source:
-        """The rows of `data`, an array or frame of numbers. A cell that is no number is a gap."""
+        """Read the rows of an array or frame. A cell that is not a finite number is a gap."""
         rows, box = _table(data), Box.declared(self.bounds)
         box.check_dim(rows.shape[1])
         return Source(Sensitive(_coordinates(rows, box)), {"dim": rows.shape[1]})
@@ -151,7 +152,7 @@ class ChainedImputer(Estimator[FittedImputer]):
 
 
 def _table(rows: Any) -> Float[np.ndarray, "rows dim"]:
-    """Every cell by itself in double precision, NaN where it is no number."""
+    """The cells in double precision, each read by itself; NaN where a cell is not a number."""
     array = arrays.as_array(rows)
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(
@@ -161,7 +162,7 @@ def _table(rows: Any) -> Float[np.ndarray, "rows dim"]:
 
 
 def _coordinates(rows: np.ndarray, box: Box) -> np.ndarray:
-    """Cells in [-1, 1]; what is not a finite number is missing."""
+    """The cells in [-1, 1]; a cell that is not a finite number is missing."""
     missing = ~np.isfinite(rows)
     z = box.encode(box.clamp(np.where(missing, 0.0, rows))) / box.border
     return np.where(missing, np.nan, np.clip(z, -1.0, 1.0))

@@ -15,13 +15,12 @@ from veilflow._core import fields
 from veilflow.engine.training import Training
 from veilflow.models import density_parts as parts
 from veilflow.models import domain as domains
-from veilflow.models import planner
 from veilflow.models.architecture import Architecture
-from veilflow.models.density_plan import DensityPlan, Wish, plan_density
+from veilflow.models.density_plan import CLAMPED, STARTS, DensityPlan, plan_density
 from veilflow.models.domain import Box
 from veilflow.models.estimator import Fit, facts_of
 from veilflow.models.fitted_density import FittedDensityFlow
-from veilflow.models.row_estimator import RowEstimator
+from veilflow.models.rows import RowEstimator
 from veilflow.models.settings import check_budget, is_training, seed
 from veilflow.privacy.budget import Budget
 from veilflow.releases.actnorm import ActNorms
@@ -37,31 +36,32 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
 
     Guarantee:
         Everything `fit` returns is (epsilon, delta)-differentially private as `budget` says, for
-        adding or removing one row, by the PLD accountant. Bounds, and the number of records if
-        given, count as declared public facts; nothing else is read from the rows without being paid.
+        adding or removing one row, by the PLD accountant. The bounds, and the number of records if
+        given, are declared public facts; nothing else is read from the rows without being paid for.
 
-    Only the budget and the bounds have to be given. What is left at None or "auto" is set by
-    `models/planner.py`, from public facts alone. A setting that the fit would not look at, such as
-    `training` where a grid is all of it, is refused.
+    Only the budget and the bounds are required. The planner (`models/density_plan.py`) sets whatever
+    is left at None or "auto", from public facts alone. A setting that would have no effect, such as
+    `training` where a grid is the whole model, is refused.
 
     Args:
-        budget: What the whole fit may spend. An infinite epsilon fits without privacy, for reference.
-        bounds: `(low, high)`, numbers or one per column, from knowledge of the domain and not from
-            the rows. Rows outside are clamped.
-        row_norm: Instead of bounds: the largest Euclidean norm of a row.
-        num_records: How many records there are, if that may be known. Otherwise a private count is
-            paid for with 2 % of epsilon.
-        flow: The flow to train, as `vf.maf(...)`, `vf.nsf(...)` or `vf.realnvp(...)`.
+        budget: The privacy budget of the whole fit. An infinite epsilon fits without privacy, for
+            reference.
+        bounds: `(low, high)`: two numbers, or one of each per column, from knowledge of the domain
+            and not from the rows. Rows outside are clamped.
+        row_norm: The largest Euclidean norm of a row, instead of bounds.
+        num_records: The number of records, if it may be public. Otherwise a private count is paid
+            for with 2 % of epsilon.
+        flow: The flow to train: `vf.maf(...)`, `vf.nsf(...)` or `vf.realnvp(...)`.
         base: What the flow starts from: "normal", or "mixture" for a paid one (a grid in up to three
             dimensions of a box, private EM in more).
-        num_components: Normals of a base by private EM.
-        start: What is released before training: "whitening" (mean and covariance), "columns" (every
-            column made normal, then whitening), "grid" (a density on a grid), "actnorm" (scales and
-            shifts inside the flow), or "none".
+        num_components: The number of normals of a base by private EM.
+        start: What is released before training: "whitening" (mean and covariance), "columns" (a map
+            that makes every column normal, then whitening), "grid" (a density on a grid), "actnorm"
+            (scales and shifts inside the flow), or "none".
         training: How the flow is trained, as `vf.Training(...)`.
         count_clamped: Also release, for 2 % of epsilon, how many rows lay outside the bounds.
-        seed: For repeatable research, and for one fit only: two fits with one seed have the same
-            noise. The guarantee then says that the seed was chosen. Paid counts and grids stay
+        seed: For repeatable research, and for one fit only: two fits with the same seed have the
+            same noise. The guarantee then says that the seed was chosen. Paid counts and grids stay
             random: declare `num_records` for runs that repeat exactly.
 
     Example:
@@ -93,7 +93,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             num_records=fields.optional(fields.count()),
             flow=fields.optional(fields.instance(Architecture, "vf.maf(...), vf.nsf(...)")),
             base=fields.word("auto", "normal", "mixture"),
-            start=fields.word("auto", *planner.STARTS),
+            start=fields.word("auto", *STARTS),
             num_components=fields.optional(fields.count()),
             training=is_training,
             count_clamped=fields.flag,
@@ -110,36 +110,20 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             raise ValueError("start='columns' needs bounds for every column. Give bounds.")
 
     def plan(self, dim: int | None = None) -> DensityPlan:
-        """Everything that a fit will ask and pay: public, and known before the rows are.
+        """Everything that a fit will release and pay for: public, and known before the rows are.
 
         Args:
-            dim: Number of columns, where bounds do not say it.
+            dim: The number of columns, where the bounds do not say it.
 
         Raises:
             BudgetError: The settings cost more than the budget.
         """
-        wish = Wish(
-            base=self.base,
-            start=self.start,
-            num_components=self.num_components,
-            flow=self.flow,
-            training=self.training,
-            count_clamped=self.count_clamped,
-        )
-        return plan_density(
-            wish,
-            dim=self.num_columns(dim),
-            domain=self.domain,
-            budget=self.budget,
-            num_records=self.num_records,
-            declared=self.declared,
-            seeded=self.seed is not None,
-        )
+        return plan_density(self, self.num_columns(dim))
 
     def query(self, release: Release, fit: Fit) -> Query:
         if isinstance(release, Count):
-            clamped = release.purpose == planner.CLAMPED
             outside, rows = self.domain.outside, fit.source.records
+            clamped = release.purpose == CLAMPED
             return Query(rows.map(lambda x: x[outside(x)]) if clamped else rows)
         known: dict[str, Any] = {}
         if isinstance(release, Whitening | ActNorms):
@@ -156,11 +140,11 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
         return Query(parts.behind_maps(self.coordinates(fit.source).map(_single), fit), known)
 
     def assemble(self, fit: Fit) -> FittedDensityFlow:
-        plan = parts.plan_of(fit)
-        flow, assembly = parts.assembled(fit, border=self.domain.border)
+        plan: DensityPlan = fit.plan
+        flow, assembly = parts.assembled(fit)
         facts: dict[str, Any] = {"num_records": fit.num_records}
         if self.count_clamped:
-            facts["clamped_rows"] = fit.released[planner.CLAMPED]
+            facts["clamped_rows"] = fit.released[CLAMPED]
         return FittedDensityFlow(
             flow=flow,
             assembly=assembly,

@@ -1,4 +1,4 @@
-"""A density put together from what was released: base, maps, and the flow before and after training."""
+"""The parts of a density, from what was released: maps, the base, and the flow to be trained."""
 
 import warnings
 from typing import Any
@@ -22,7 +22,7 @@ from veilflow.releases.whitening import Whitening
 
 
 def behind_maps(rows: Sensitive[np.ndarray], fit: Fit) -> Sensitive[np.ndarray]:
-    """The rows seen through all maps that were released, in their order."""
+    """The rows behind all maps that were released so far, in their order."""
     for name in (Columns.purpose, Whitening.purpose):
         if name in fit.released:
             rows = fit.source.view(name, lambda x=rows, m=fit.released[name]: _behind(m, x))
@@ -35,7 +35,7 @@ def _behind(bijection: AbstractBijection, rows: Sensitive[np.ndarray]) -> Sensit
 
 def untrained(fit: Fit) -> Flow:
     """The flow before its first step."""
-    plan = plan_of(fit)
+    plan: DensityPlan = fit.plan
     assert plan.flow is not None
     flow = plan.flow.build(plan.dim, key=fit.secret.key("weights"))
     if ActNorms.purpose in fit.released:
@@ -44,14 +44,20 @@ def untrained(fit: Fit) -> Flow:
     return flow if isinstance(base, StandardNormal) else Flow(base, in_order(flow.bijection))
 
 
-def assembled(fit: Fit, *, border: float) -> tuple[Flow, Assembly]:
-    """The whole density in flow coordinates, and its sizes.
+def loss(flow: Flow, row: Float[jax.Array, " dim"], key: Any) -> Float[jax.Array, ""]:
+    """The part of the negative log-density that depends on the row."""
+    return -flow.private_log_prob(row)
 
-    Args:
-        fit: With all releases of its plan.
-        border: Where the domain ends.
-    """
-    plan, released, base, bijection = plan_of(fit), fit.released, _base(fit), None
+
+def public_loss(flow: Flow) -> Float[jax.Array, ""]:
+    """The part that does not depend on the row."""
+    return -flow.public_log_prob()
+
+
+def assembled(fit: Fit) -> tuple[Flow, Assembly]:
+    """The density over flow coordinates once everything is released, and its sizes."""
+    plan: DensityPlan = fit.plan
+    released, base, bijection = fit.released, _base(fit), None
     if plan.flow is not None:
         flow = untrained(fit)
         if PrivateTraining.purpose in released:
@@ -64,46 +70,30 @@ def assembled(fit: Fit, *, border: float) -> tuple[Flow, Assembly]:
         architecture=plan.flow,
         linear=Whitening.purpose in released,
         pieces=None if columns is None else 2**columns.bits,
-        border=border,
+        border=plan.domain.border,
     )
-    whole = join(base, bijection, maps)
-    if not _is_sound(whole):
+    flow = join(base, bijection, maps)
+    if not _is_sound(flow):
         warnings.warn(
             "training diverged: the density is not finite at the flow's own samples. "
             "Lower learning_rate or raise batch_size; a new fit is a new spend.",
             stacklevel=4,
         )
-    return whole, assembly.with_base(base)
-
-
-def loss(flow: Flow, row: Float[jax.Array, " dim"], key: Any) -> Float[jax.Array, ""]:
-    """The part of the negative log-density that depends on the row."""
-    return -flow.private_log_prob(row)
-
-
-def public_loss(flow: Flow) -> Float[jax.Array, ""]:
-    """The part that does not."""
-    return -flow.public_log_prob()
-
-
-def plan_of(fit: Fit) -> DensityPlan:
-    """What is executed: of a density fit, that is the plan of one."""
-    assert isinstance(fit.plan, DensityPlan)
-    return fit.plan
+    return flow, assembly.with_base(base)
 
 
 def _base(fit: Fit) -> AbstractBase:
-    """What the flow starts from."""
+    """The base of the flow."""
     if Grid.purpose in fit.released:
         return fit.released[Grid.purpose]
     if ExpectationMaximization.purpose in fit.released:
         mixture, _ = fit.released[ExpectationMaximization.purpose]
         return GaussianMixture.create(mixture.weights, mixture.means, mixture.covariances)
-    return StandardNormal(plan_of(fit).dim)
+    return StandardNormal(fit.plan.dim)
 
 
 def _is_sound(flow: Flow) -> bool:
-    """Whether the flow has a density at its own samples; it reads released parameters only."""
+    """Whether the density is finite at the flow's own samples; reads released parameters only."""
     keys = jax.random.split(jax.random.key(0), 64)
     samples = jax.jit(jax.vmap(flow.sample))(keys)
     return bool(np.isfinite(jax.jit(jax.vmap(flow.log_prob))(samples)).all())

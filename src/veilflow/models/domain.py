@@ -1,7 +1,7 @@
-"""Where rows live: a declared box or ball, and the public map from it to flow coordinates.
+"""The domain of rows: a declared box or ball, and the public map from it to flow coordinates.
 
-Everything here is a function of declared facts. Rows outside are moved to the border, which is part
-of the model's definition and costs nothing; how many there were is private.
+Everything here depends on declared facts alone. Rows outside are moved to the border, which is part of
+the model's definition and costs nothing; how many there were is private.
 """
 
 import numbers
@@ -19,16 +19,16 @@ from veilflow._core.fields import positive
 Rows = Float[np.ndarray, "rows dim"]
 
 _BORDER = 3**0.5
-"""Flow coordinate of the border: rows spread evenly over a box then have unit variance."""
+"""The flow coordinate of the border: rows spread uniformly over a box then have unit variance."""
 _SMALLEST = 1e-300
-"""Below this a scale nears the subnormal numbers and loses its digits."""
+"""Below this, a scale is close to the subnormal numbers and loses precision."""
 
 
 class Domain(Tagged, ABC):
-    """A set of allowed rows and its scaling. Arithmetic is in double precision, on the host."""
+    """A set of allowed rows and its scaling. Arithmetic is in double precision on the host."""
 
     fact: ClassVar[str]
-    """What a person declares, as an assumption names it."""
+    """The declared fact, as an assumption names it."""
 
     @property
     @abstractmethod
@@ -42,27 +42,27 @@ class Domain(Tagged, ABC):
 
     @property
     def border(self) -> float:
-        """Largest flow coordinate of an allowed row."""
+        """The largest flow coordinate of an allowed row."""
         return _BORDER
 
     @property
     @abstractmethod
     def lowest(self) -> Float[np.ndarray, "#dim"]:
-        """What stands for a cell that is no number, where such cells are replaced."""
+        """The replacement of a cell that is not a number, where such cells are replaced."""
 
     @abstractmethod
     def radius(self, dim: int) -> float:
-        """Largest length of an allowed row of `dim` numbers, in flow coordinates."""
+        """The largest norm of an allowed row of `dim` numbers, in flow coordinates."""
 
     @abstractmethod
     def clamp(self, rows: Rows) -> Rows:
-        """Each row moved to the nearest allowed one (for a ball: shrunk to it)."""
+        """Move each row to the nearest allowed one (for a ball: shrink it)."""
 
     def finite(self, rows: Rows) -> Rows:
-        """Each row with a finite number in every cell, by declared facts alone.
+        """Replace every cell that is not a finite number, by declared facts alone.
 
-        What is no number becomes `lowest`. What is infinite becomes the largest double there is, which
-        lies outside of the domain as it did before.
+        A cell that is not a number becomes `lowest`. An infinite cell becomes the largest double of its
+        sign, which lies outside of the domain as it did before.
         """
         return np.nan_to_num(np.where(np.isnan(rows), self.lowest, rows))
 
@@ -74,20 +74,20 @@ class Domain(Tagged, ABC):
 
     def encode(self, rows: Rows) -> Rows:
         """Flow coordinates of rows, wherever they lie."""
-        with np.errstate(over="ignore"):  # rows to be judged may lie anywhere
+        with np.errstate(over="ignore"):  # rows to be scored may lie anywhere
             return (rows - self.center) / self.scale
 
     def decode(self, coordinates: Rows) -> Rows:
         """Rows at flow coordinates."""
-        with np.errstate(over="ignore"):  # beyond the largest double is outside all the same
+        with np.errstate(over="ignore"):  # infinity is outside as well
             return coordinates * self.scale + self.center
 
     def log_scale(self, dim: int) -> float:
-        """Log of the volume in data units of one unit cube of flow coordinates."""
+        """The logarithm of the volume of a unit cube of flow coordinates, in data units."""
         return float(np.sum(np.log(np.broadcast_to(self.scale, (dim,)))))
 
     def outside(self, rows: Rows) -> np.ndarray:
-        """Which rows `clamp` would move; private."""
+        """Which rows `clamp` would move; as private as the rows."""
         return np.any(self.clamp(rows) != rows, axis=1)
 
 
@@ -121,7 +121,7 @@ class Box(Domain):
 
     @classmethod
     def declared(cls, bounds: Any) -> "Box":
-        """From `(low, high)`: two numbers for all columns, or two sequences, one entry a column."""
+        """A box from `(low, high)`: two numbers for all columns, or two sequences of one per column."""
         try:
             low, high = bounds
             low, high = np.broadcast_arrays(_ends(low), _ends(high))
@@ -175,7 +175,7 @@ class Ball(Domain):
 
     @property
     def lowest(self) -> np.ndarray:
-        return np.zeros(1)  # of a ball no number is the lowest in every direction
+        return np.zeros(1)  # the center: a ball has no lowest row
 
     def radius(self, dim: int) -> float:
         return _BORDER
@@ -203,13 +203,13 @@ def declared(*, bounds: Any, row_norm: float | None) -> Domain:
 
 
 def plain_bounds(name: str, bounds: Any) -> tuple[Any, Any]:
-    """A rule for the field `bounds` of settings: two numbers, or two tuples of one a column."""
+    """A rule for fields: bounds as two numbers, or as two tuples with a number for each column."""
     box = Box.declared(bounds)
     return (box.low[0], box.high[0]) if len(box.low) == 1 else (box.low, box.high)
 
 
 def _ends(values: Any) -> np.ndarray:
-    """Lower or upper ends in double precision; neither texts nor truth values pass for numbers."""
+    """Lower or upper ends in double precision; texts and booleans are refused."""
     listed = np.asarray(values, object)
     if not all(isinstance(x, numbers.Real) and not isinstance(x, bool) for x in listed.flat):
         raise TypeError("not numbers")

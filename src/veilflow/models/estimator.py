@@ -1,7 +1,7 @@
-"""An estimator: frozen settings, a plan made of them, and one way to execute it.
+"""An estimator: frozen settings, the plan that follows from them, and one way to execute it.
 
-A model is two pure functions, `plan` and `assemble`, and two that only look at the form of the data,
-`read` and `query`. Everything a fit does beyond that is the same for all of them, and is here.
+A model consists of two pure functions, `plan` and `assemble`, and of two that see only the form of the
+data, `read` and `query`. Everything else in a fit is the same for all models, and is here.
 """
 
 import os
@@ -25,17 +25,17 @@ Model = TypeVar("Model", bound=Fitted)
 
 @dataclass(frozen=True)
 class Source:
-    """Data as it was read: each record by itself, by declared rules."""
+    """The data of a fit, in which each record was read by itself, by declared rules."""
 
     records: Sensitive[Any]
     facts: dict[str, Any] = field(default_factory=dict)
-    """What may be known of the form of the data, as arguments of `plan`: the number of columns."""
+    """Public facts about the form of the data, as arguments of `plan`: the number of columns."""
     columns: tuple[str, ...] | None = None
-    """Names of the columns, where there are any."""
+    """Names of the columns, if there are any."""
     _views: dict[str, Sensitive[Any]] = field(default_factory=dict, repr=False)
 
     def view(self, name: str, make: Callable[[], Sensitive[Any]]) -> Sensitive[Any]:
-        """The records as several releases see them, made once."""
+        """A view of the records that several releases share, made once."""
         if name not in self._views:
             self._views[name] = make()
         return self._views[name]
@@ -43,43 +43,44 @@ class Source:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fit under way: what is executed, on what, and what came out so far."""
+    """A fit in progress: its plan, its data, and what was released so far."""
 
-    plan: FitPlan
+    plan: Any
+    """The plan that is executed: a `FitPlan` of the estimator's own type."""
     source: Source
     secret: Secret
     released: dict[str, Any] = field(default_factory=dict)
-    """Results by the purpose of their release."""
+    """Results of the releases, by purpose."""
 
     @property
     def num_records(self) -> int:
-        """Declared, or counted for a price."""
+        """The number of records: declared, or released by a private count."""
         if self.plan.num_records is not None:
             return self.plan.num_records
         return self.released[Count.purpose]
 
 
 class Estimator(ABC, Generic[Model]):
-    """Settings of a model that is fitted privately."""
+    """Settings of a model that is to be fitted privately."""
 
     budget: Budget
     seed: int | None
 
     @abstractmethod
     def plan(self, *args: Any, **kwargs: Any) -> FitPlan:
-        """Everything that a fit will ask and pay: public, and known before the records are."""
+        """Everything that a fit will release and pay for: public, and known before the records are."""
 
     @abstractmethod
     def read(self, *args: Any, **kwargs: Any) -> Source:
-        """The records in `data`, behind the door."""
+        """Read the data into `Sensitive` records, which only a release can open."""
 
     def query(self, release: Release, fit: Fit) -> Query:
-        """What a release is run on: by default the records as they were read."""
+        """The input of a release: by default the records as they were read."""
         return Query(fit.source.records)
 
     @abstractmethod
     def assemble(self, fit: Fit) -> Model:
-        """The model that the released values make. It reads no record."""
+        """Make the model from the released values. It reads no record."""
 
     @final
     def fit(
@@ -92,20 +93,20 @@ class Estimator(ABC, Generic[Model]):
         save_as: str | os.PathLike[str] | None = None,
         **reading: Any,
     ) -> Model:
-        """Fit the model. A second call is a second spend.
+        """Fit the model. Each call spends the budget again.
 
         Args:
-            data: What `read` takes: an array, a frame, or the path of a file.
-            labels: For models of labeled records, as `read` takes them.
-            plan: What is to be executed, from `plan(...)`: for a reader of the program. It has to be
-                the plan of this estimator for this data.
+            data: An array, a frame, or the path of a file, as `read` takes it.
+            labels: The labels, for models of labeled records, as `read` takes them.
+            plan: The plan from `plan(...)`, to state in the program what is executed. It must be the
+                plan of this estimator for this data.
             progress: Show progress bars on standard error.
-            checkpoint: A file for the state of the run. If it is there already, the run it belongs to
-                goes on, with the same secret, noise and released values, and pays for nothing twice.
-                Keep it secret. It is removed when the fit is done.
+            checkpoint: A file for the state of the run. If it exists, the interrupted run is
+                continued with the same secret, noise and released values, and pays for nothing
+                twice. Keep it secret. It is removed when the fit is done.
             save_as: A file to save the model in before the checkpoint is removed, so that a full
                 disk does not lose what was paid for.
-            reading: How to read the data, such as `invalid="replace"`: arguments of `read`.
+            reading: Other arguments of `read`, such as `invalid="replace"`.
 
         Returns:
             The fitted model, which may be published.
@@ -116,17 +117,19 @@ class Estimator(ABC, Generic[Model]):
             PrivacyError: The plan or the checkpoint belongs to other settings or other data.
         """
         source = self.read(data, *labels, **reading)
-        made = self.plan(**source.facts)
-        if plan is not None and plan != made:
+        own_plan = self.plan(**source.facts)
+        if plan is not None and plan != own_plan:
             raise PrivacyError(
                 "the plan is not the one of this estimator for this data. Nothing was spent. Leave "
                 "plan out, or give estimator.plan(...) of the same settings."
             )
-        run = Run(made, source.records, seed=self.seed, progress=progress, checkpoint=checkpoint)
-        state = Fit(run.plan, source, run.secret)
+        run = Run(
+            own_plan, source.records, seed=self.seed, progress=progress, checkpoint=checkpoint
+        )
+        fit = Fit(run.plan, source, run.secret)
         for release in run.plan.releases:
-            state.released[release.purpose] = run.pay(release, self.query(release, state))
-        model = self.assemble(state)
+            fit.released[release.purpose] = run.pay(release, self.query(release, fit))
+        model = self.assemble(fit)
         if save_as is not None:
             model.save(save_as)
         run.finish()
@@ -134,7 +137,7 @@ class Estimator(ABC, Generic[Model]):
 
 
 def facts_of(plan: FitPlan, **facts: Any) -> dict[str, Any]:
-    """Released facts of a fit. A paid number of records warns of a delta that is too large for it."""
+    """The released facts of a fit. Warns if delta is too large for a released number of records."""
     if plan.num_records is None and "num_records" in facts:
         plan.budget.warn_if_weak(facts["num_records"])
     return facts

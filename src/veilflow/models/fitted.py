@@ -1,4 +1,4 @@
-"""A fitted model: the plan that was executed, what was released, and one file that holds both."""
+"""A fitted model: the plan that was executed, what was released, and the file that holds both."""
 
 import dataclasses
 import os
@@ -17,26 +17,26 @@ from veilflow.privacy.ledger import Ledger
 from veilflow.releases.plan import FitPlan
 
 ARRAYS = {"arrays": True}
-"""Metadata of the field that holds the arrays of a model, as any tree."""
+"""Metadata of the field that holds the arrays of a model, in a tree of any form."""
 STATE = {"state": True}
-"""Metadata of a field that belongs to a running process and not to the file."""
+"""Metadata of a field that belongs to a process and not to the file."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Fitted(ABC):
-    """What `fit` returns. Everything that can be asked of it is post-processing, and costs nothing.
+    """What `fit` returns. Its methods are post-processing and cost nothing.
 
     A subclass adds public fields, which the codec can write, and one field of arrays.
 
     Attributes:
-        plan: What was executed. A subclass with a plan of its own names its type: a file is read by
-            it, also where nothing has imported the estimator.
-        guarantee: What the plan's ledger adds up to, with its assumptions.
-        facts: Released facts beside the arrays, such as a paid number of records.
+        plan: The plan that was executed. A subclass with a plan of its own declares its type, by which
+            a file is read even if nothing has imported the estimator.
+        guarantee: The guarantee of the plan's ledger, with its assumptions.
+        facts: Released facts other than arrays, such as the number of records.
     """
 
     kind: ClassVar[str]
-    """The estimator's name: what stands for the model in files and reports."""
+    """The estimator's name, which stands for the model in files and reports."""
 
     plan: FitPlan
     guarantee: Guarantee
@@ -49,16 +49,17 @@ class Fitted(ABC):
 
     @classmethod
     @abstractmethod
-    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> Any:
-        """The tree of arrays with shapes in their places.
+    def shapes(cls, plan: Any, public: dict[str, Any], *, num_numbers: int) -> Any:
+        """The tree of arrays, with shapes in place of arrays.
 
         Args:
-            plan: Of the fit.
+            plan: The plan of the fit.
             public: The other fields of the model.
-            num_numbers: How many numbers there are in all: what asks for more is refused here.
+            num_numbers: The number of numbers in the file. Settings that would need more are refused
+                here, before anything is built.
 
         Raises:
-            ValueError: They do not make a model.
+            ValueError: The plan and the fields do not belong to one model.
         """
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -82,8 +83,8 @@ class Fitted(ABC):
         """The model that `to_artifact` described.
 
         Args:
-            artifact: As a file gave it.
-            state: Fields that no file holds.
+            artifact: The contents of a file.
+            state: The fields that no file holds.
 
         Raises:
             ValueError: The parts do not belong together.
@@ -105,14 +106,14 @@ class Fitted(ABC):
 
     @classmethod
     def checked(cls, tree: Any) -> Any:
-        """The arrays of a file, if they belong together; what follows from others is made again."""
+        """The arrays of a file, checked; those that follow from others are computed again."""
         return tree
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._about()}; {self.guarantee})"
 
     def _about(self) -> str:
-        """What the model is of, in a few words."""
+        """The subject of the model, in a few words."""
         return f"{len(self.ledger.entries)} releases"
 
 
@@ -133,7 +134,7 @@ def _named(tree: Any) -> dict[str, np.ndarray]:
 
 
 def _filled(shapes: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """`shapes` with arrays in the places of shapes.
+    """`shapes` with arrays in place of shapes.
 
     Raises:
         ValueError: Arrays are missing, left over, of another shape or kind, or not finite.
@@ -141,14 +142,14 @@ def _filled(shapes: Any, arrays: dict[str, np.ndarray]) -> Any:
     leaves, tree = jax.tree.flatten_with_path(shapes)
     wanted = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
     if set(wanted) != set(arrays):
-        raise ValueError("arrays do not have the names the settings ask for.")
-    made = []
-    for name, want in wanted.items():
-        have = arrays[name]
-        if have.shape != want.shape or have.dtype != want.dtype:
-            raise ValueError("arrays do not have the shapes the settings ask for.")
-        if not np.isfinite(have).all():
+        raise ValueError("arrays do not have the names the settings require.")
+    filled = []
+    for name, shape in wanted.items():
+        array = arrays[name]
+        if array.shape != shape.shape or array.dtype != shape.dtype:
+            raise ValueError("arrays do not have the shapes the settings require.")
+        if not np.isfinite(array).all():
             raise ValueError("arrays hold numbers that are not finite.")
-        # numbers of 64 bits are for the host: a device would halve them
-        made.append(have if have.dtype.itemsize == 8 else jnp.asarray(have))
-    return jax.tree.unflatten(tree, made)
+        # 64-bit numbers stay on the host: a device would round them to 32 bits
+        filled.append(array if array.dtype.itemsize == 8 else jnp.asarray(array))
+    return jax.tree.unflatten(tree, filled)

@@ -1,4 +1,4 @@
-"""A fitted density flow: samples, log-densities, and the guarantee they carry."""
+"""The fitted model of `DensityFlow`: samples and log-densities, with their guarantee."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -8,17 +8,17 @@ from veilflow.models.assembly import Assembly, restored
 from veilflow.models.density_plan import DensityPlan
 from veilflow.models.domain import Ball
 from veilflow.models.fitted import ARRAYS
-from veilflow.models.row_density import RowDensity
+from veilflow.models.rows import RowDensity
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FittedDensityFlow(RowDensity):
-    """A released density. All of its methods are post-processing: they cost nothing.
+    """A released density. Its methods are post-processing and cost nothing.
 
     Attributes:
-        plan: What was executed.
-        flow: The density in flow coordinates.
-        assembly: How the flow is put together.
+        plan: The plan that was executed.
+        flow: The density over flow coordinates.
+        assembly: The parts and sizes of the flow.
     """
 
     kind: ClassVar[str] = "DensityFlow"
@@ -29,23 +29,23 @@ class FittedDensityFlow(RowDensity):
 
     @property
     def dim(self) -> int:
-        """Numbers in a row."""
+        """The number of columns."""
         return self.flow.dim
 
     @property
     def density(self) -> Blend:
-        """The released density over flow coordinates: the flow, and a thin floor under it."""
+        """The released density over flow coordinates: the flow with a thin uniform floor."""
         return self.assembly.floored(self.flow, ball=isinstance(self.domain, Ball))
 
     @classmethod
-    def shapes(cls, plan: DensityPlan, public: dict[str, Any], *, num_numbers: int) -> Flow:
+    def shapes(cls, plan: Any, public: dict[str, Any], *, num_numbers: int) -> Flow:
         assembly = public["assembly"]
         cls.check_columns(plan, public, assembly.dim)
         if assembly.border != plan.domain.border:
-            raise ValueError("the flow and its domain must end at the same border.")
+            raise ValueError("the flow and its domain must have the same border.")
         # before anything is built: a file cannot ask for more work than it has numbers
         if assembly.num_numbers != num_numbers:
-            raise ValueError("there are not as many numbers as the settings ask for.")
+            raise ValueError("the file does not have as many numbers as the settings require.")
         return assembly.skeleton()
 
     @classmethod

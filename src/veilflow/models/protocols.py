@@ -1,6 +1,6 @@
-"""What can be asked of a fitted model, whichever class it has.
+"""Protocols of fitted models, whatever their class.
 
-A protocol is checked by the names of its members, so that whoever uses models need not import them.
+A protocol is checked by the names of its members, so its users need not import the models.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -17,16 +17,16 @@ Numbers = Float[np.ndarray, " records"]
 
 @runtime_checkable
 class Samples(Protocol):
-    """A model that draws records of its own."""
+    """A model that can draw synthetic records."""
 
     def sample(self, number: int, /, *, seed: int | None = None) -> Any:
-        """So many records; with a seed, the same each time."""
+        """Draw records; with a seed, the same each time."""
         ...
 
 
 @runtime_checkable
 class HasDensity(Protocol):
-    """A model that says how likely a record is."""
+    """A model with a density."""
 
     def log_prob(self, records: Any, /) -> Numbers:
         """The log-density at each record."""
@@ -35,31 +35,31 @@ class HasDensity(Protocol):
 
 @runtime_checkable
 class RowModel(Samples, HasDensity, Protocol):
-    """A density of rows of numbers inside declared bounds."""
+    """A density over rows of numbers."""
 
     @property
     def domain(self) -> Domain:
-        """The declared bounds."""
+        """The declared domain of the rows."""
         ...
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """Names of the columns, where there are any."""
+        """Names of the columns, if there are any."""
         ...
 
     @property
     def dim(self) -> int:
-        """Numbers in a row."""
+        """The number of columns."""
         ...
 
 
 @runtime_checkable
 class TableModel(Samples, Protocol):
-    """A density of tables with a declared schema."""
+    """A density over rows of a schema."""
 
     schema: Schema
     vocabularies: Any
-    """Released values of open columns."""
+    """The discovered values of open columns."""
     density: Any
 
     def log_prob(self, rows: Any, /, *, invalid: str = "error") -> Numbers:
@@ -69,14 +69,14 @@ class TableModel(Samples, Protocol):
 
 @runtime_checkable
 class ImageModel(HasDensity, Protocol):
-    """A density of images, one for each class where there are classes."""
+    """A density over images, one for each class if there are classes."""
 
     spec: ImageSpec
 
     def sample(self, number: int, /, *, label: Any = None, seed: int | None = None) -> Any:
-        """So many images, of a class; with a seed, the same each time."""
+        """Draw images, of one class or of all; with a seed, the same each time."""
         ...
 
     def ood_score(self, images: Any, label: Any = None) -> Numbers:
-        """How odd each image is as a member of a class."""
+        """How unlike the images of a class each image is."""
         ...

@@ -1,4 +1,4 @@
-"""Which class reads which file: a fixed table, so that a file can never name code to import."""
+"""The classes that files are read by: a fixed table, so that a file cannot name code to import."""
 
 import importlib
 import os
@@ -33,12 +33,12 @@ def load(path: str | os.PathLike[str]) -> Any:
         The fitted model, of the class the file names.
 
     Raises:
-        ArtifactError: If the file is damaged, foreign, or of a model this version does not know.
-        OSError: If there is no such file, or it may not be read.
+        ArtifactError: The file is damaged, foreign, or of a model that this version does not know.
+        OSError: There is no such file, or it may not be read.
     """
-    found = from_artifact(artifacts.read(path))
-    # an ensemble counts its answers in a journal that lies beside its file
-    return found.beside(path) if hasattr(found, "beside") else found
+    model = from_artifact(artifacts.read(path))
+    # an ensemble counts its answers in a journal beside its file
+    return model.beside(path) if hasattr(model, "beside") else model
 
 
 def from_artifact(artifact: Artifact) -> Any:

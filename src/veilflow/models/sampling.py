@@ -1,7 +1,7 @@
-"""Synthetic rows from a released density, block by block: memory does not grow with their number.
+"""Synthetic rows from a released density, in blocks: memory does not grow with their number.
 
-Row i of a seed depends on the model, the seed and i alone, not on how many rows are asked for or in
-which pieces. On another kind of device it is the same row up to rounding.
+Row i of a seed depends only on the model, the seed and i, not on the number of rows or the size of
+chunks. On another kind of device it is the same row up to rounding.
 """
 
 import os
@@ -23,35 +23,36 @@ from veilflow.tabular.stream import write_chunks
 Rows = Float[np.ndarray, "rows dim"]
 
 _SPAN = 65_536
-"""Rows that share a key; blocks of any device divide it."""
+"""Rows that share a key; a multiple of the block size of every device."""
 _CPU_BLOCK, _CPU_PART = 4096, 1024
-"""Rows for one call of the compiled program, and those of them that are drawn at once: the hidden
-units of few rows stay in the cache of a processor."""
+"""Rows in one call of the compiled program, and those of them that are drawn at once: the hidden units
+of few rows stay in the cache of a processor."""
 _FILE_CHUNK, _FILE_NUMBERS = 65_536, 2**22
-"""Most rows, and most numbers, in a piece of a file."""
+"""The largest number of rows, and of numbers, in a chunk of a file."""
 
 
 class AbstractSampler(ABC):
-    """A released density that can be sampled. Samples are post-processing: they cost nothing."""
+    """A released density that can be sampled. Samples are post-processing and cost nothing."""
 
     columns: tuple[str, ...] | None
 
     @property
     @abstractmethod
     def dim(self) -> int:
-        """Numbers in a row."""
+        """The number of columns."""
 
     @abstractmethod
     def _blocks(self, num_rows: int, secret: Secret) -> Iterator[Rows]:
-        """The rows in pieces of any size, in the units of the data; see `blocks`."""
+        """The rows in blocks of any size, in the units of the data; see `blocks`."""
 
     def sample(self, num_rows: int, *, seed: int | None = None) -> Rows:
-        """Synthetic rows within the declared bounds.
+        """Draw synthetic rows within the declared bounds.
 
         Args:
-            num_rows: How many. For more than fit the memory: `sample_chunks`, `sample_to`.
-            seed: For the same rows each time; the first of many are those of few. Never the seed
-                of a fit: who knows that one can take the noise away.
+            num_rows: The number of rows. For more than fit into memory, see `sample_chunks` and
+                `sample_to`.
+            seed: For the same rows each time; the first of many are those of few. Never use the seed
+                of a fit: whoever knows it can remove the noise.
         """
         check.count(num_rows=num_rows, at_least=0)
         chunks = self.sample_chunks(num_rows, seed=seed, chunk_size=max(num_rows, 1))
@@ -60,18 +61,18 @@ class AbstractSampler(ABC):
     def sample_chunks(
         self, num_rows: int, *, seed: int | None = None, chunk_size: int = 65_536
     ) -> Iterator[Rows]:
-        """The rows of `sample` in pieces, drawn as they are asked for.
+        """Draw the rows of `sample` in chunks, each when it is needed.
 
-        Put together they equal `sample(num_rows, seed=seed)`, whatever the size of the pieces.
+        Concatenated they equal `sample(num_rows, seed=seed)`, whatever the size of the chunks.
 
         Args:
-            num_rows: How many in all.
+            num_rows: The number of rows in all chunks.
             seed: As for `sample`.
-            chunk_size: Rows in a piece; the last may have fewer.
+            chunk_size: The number of rows in a chunk; the last may have fewer.
         """
         check.count(num_rows=num_rows, at_least=0)
         check.count(chunk_size=chunk_size)
-        # checked and seeded here, not when the first piece is asked for
+        # checked and seeded here, not when the first chunk is needed
         blocks = self._blocks(num_rows, Secret.from_seed(seed))
         return _regrouped(blocks, num_rows, chunk_size, self.dim)
 
@@ -85,13 +86,13 @@ class AbstractSampler(ABC):
     ) -> None:
         """Write the rows of `sample` to a file as they are drawn, all or nothing.
 
-        Whatever stops the writing leaves no new file, and an older one of this name as it was.
+        If writing is interrupted there is no new file, and an older one of this name is unchanged.
 
         Args:
             path: The file to write; its suffix names the format, as for `write_rows`.
-            num_rows: How many.
+            num_rows: The number of rows.
             seed: As for `sample`.
-            monitor: Called with the number of rows drawn so far, after each piece.
+            monitor: Called with the number of rows drawn so far, after each chunk.
         """
         size = max(1, min(_FILE_CHUNK, _FILE_NUMBERS // self.dim))
         chunks = self.sample_chunks(num_rows, seed=seed, chunk_size=size)
@@ -103,25 +104,25 @@ class AbstractSampler(ABC):
 def blocks(
     density: Flow | AbstractBase, domain: Domain, num_rows: int, secret: Secret
 ) -> Iterator[Rows]:
-    """Rows of a density over flow coordinates, moved into the domain, a block at a time."""
+    """Draw rows from a density over flow coordinates, clamped to the domain, a block at a time."""
     on_cpu = jax.default_backend() == "cpu"
     size, part = (_CPU_BLOCK, _CPU_PART) if on_cpu else (_SPAN, None)
 
-    def finished(drawn: Array, first: int) -> Rows:
-        rows = np.asarray(drawn, np.float64)[: num_rows - first]
-        # a flow reaches everywhere: rows beyond the border go to it, as those of the data did
+    def decoded(coordinates: Array, first: int) -> Rows:
+        rows = np.asarray(coordinates, np.float64)[: num_rows - first]
+        # a flow reaches everywhere: rows beyond the border are moved to it, as those of the data were
         return domain.clamp(domain.decode(np.nan_to_num(rows)))
 
-    waiting = None
+    previous = None
     for first in range(0, num_rows, size):
         key = secret.key("sample", first // _SPAN)
-        drawn = _draw(density, key, jnp.uint32(first % _SPAN), size=size, part=part)
-        # the device goes on with this block while the host is busy with the one before
-        if waiting is not None:
-            yield finished(*waiting)
-        waiting = drawn, first
-    if waiting is not None:
-        yield finished(*waiting)
+        block = _draw(density, key, jnp.uint32(first % _SPAN), size=size, part=part), first
+        # the device computes this block while the host is busy with the previous one
+        if previous is not None:
+            yield decoded(*previous)
+        previous = block
+    if previous is not None:
+        yield decoded(*previous)
 
 
 @eqx.filter_jit
@@ -133,7 +134,7 @@ def _draw(
     size: int,
     part: int | None,
 ) -> Float[Array, "size dim"]:
-    """Rows `first` to `first + size` of a key; `part` at once, or all."""
+    """Rows `first` to `first + size` of a key, `part` at once or all."""
     places = first + jnp.arange(size, dtype=jnp.uint32)
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, places)
     if part is None:
@@ -142,7 +143,7 @@ def _draw(
 
 
 def _regrouped(blocks: Iterator[Rows], num_rows: int, size: int, dim: int) -> Iterator[Rows]:
-    """The same rows in pieces of `size`, each an array of its own."""
+    """The same rows in chunks of `size`, each an array of its own."""
     left, chunk, filled = num_rows, np.empty((min(size, num_rows), dim)), 0
     for block in blocks:
         while len(block):

@@ -6,7 +6,7 @@ import numpy as np
 
 import veilflow as vf
 from veilflow.models.domain import Ball, Box, Domain
-from veilflow.models.row_density import RowPlan
+from veilflow.models.rows import RowPlan
 from veilflow.releases.em import Mixture
 from veilflow.releases.mixture import ExpectationMaximization
 

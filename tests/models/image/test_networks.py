@@ -16,8 +16,7 @@ from veilflow.engine.observed import (
     observe_gradients,
 )
 from veilflow.models.image.architecture import PRESETS, ImageArchitecture
-from veilflow.models.image.latent_flow import latent_flow
-from veilflow.models.image.networks import Decoder, Encoder
+from veilflow.models.image.networks import Decoder, Encoder, latent_flow
 
 SMALL = ImageArchitecture(size=(8, 7), channels=(3, 4), latent=5, blocks=3, hidden=(6, 6), colors=1)
 

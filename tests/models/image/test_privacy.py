@@ -16,8 +16,7 @@ from veilflow.engine import Flat
 from veilflow.engine.observed import clipped_total, measured, observe_gradients
 from veilflow.images import Images
 from veilflow.models.image import image_parts
-from veilflow.models.image.class_models import ClassModels
-from veilflow.models.image.loss import ImageLoss
+from veilflow.models.image.latent_model import ClassModels, ImageLoss
 from veilflow.nn.tap import is_layer
 from veilflow.privacy.events import PureDP
 from veilflow.privacy.guarantees import Released

@@ -3,15 +3,12 @@
 import stat
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import veilflow as vf
 from tests.models.image import small
-from veilflow._core.keys import Secret
 from veilflow.engine import Checkpoint
 from veilflow.images import Images
-from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases import count
 
 
@@ -90,17 +87,3 @@ def test_others_may_not_go_on_with_it(tmp_path):
         with pytest.raises(vf.PrivacyError, match="another set of records"):
             made.fit(Images(pixels, labels, small.SPEC), progress=False, checkpoint=path)
     assert path.read_bytes() == before
-
-
-def test_a_file_that_is_no_checkpoint_of_such_a_fit_is_refused(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("file,label\n")
-    with pytest.raises(vf.ArtifactError, match=r"rows\.csv is no usable checkpoint"):
-        small.estimator().fit(small.images(), progress=False, checkpoint=path)
-    assert path.read_text() == "file,label\n"
-    other = tmp_path / "run.checkpoint"
-    Checkpoint(other).begin(Secret.fresh(), {}, records=Sensitive(np.zeros(3)))
-    with pytest.raises(vf.PrivacyError, match="belongs to other settings"):
-        small.estimator().fit(small.images(), progress=False, checkpoint=other)
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        small.estimator().fit(small.images(), progress=False, checkpoint=tmp_path / "no" / "run")

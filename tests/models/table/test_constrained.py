@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import veilflow as vf
-from veilflow.models.table.constrained import constrained
+from veilflow.models.table.conditional import constrained
 from veilflow.tabular.codec import EncodedRows
 from veilflow.tabular.constraints import satisfied
 

@@ -195,7 +195,7 @@ def dependent():
         schema=schema,
         budget=vf.Budget(8.0, 1e-5),
         num_records=4000,
-        warm_start="none",
+        warm_start=False,
         hidden=(4,),
         steps=80,
         learning_rate=0.1,
@@ -267,7 +267,7 @@ def constrained():
     table = pd.DataFrame({"low": low, "high": low + rise, "sex": sex, "pregnant": pregnant})
     table.loc[:30, "low"] = None
     with small.quick():
-        return small.estimator(schema=CONSTRAINED, steps=0, warm_start="none", num_records=300).fit(
+        return small.estimator(schema=CONSTRAINED, steps=0, warm_start=False, num_records=300).fit(
             table, progress=False
         )
 
@@ -300,7 +300,7 @@ def test_contradictions_end_with_a_clear_error(constrained, monkeypatch):
     )
     plan = dataclasses.replace(constrained.plan, schema=never)
     impossible = dataclasses.replace(constrained, schema=never, plan=plan)
-    with pytest.raises(ValueError, match=r"none of 4,096 rows fulfills the constraints"):
+    with pytest.raises(ValueError, match=r"none of 4,096 rows satisfies the constraints"):
         impossible.sample(4000, given={"low": 3.0})
 
 

@@ -17,10 +17,8 @@ from veilflow.flows import Continuous, Listed
 from veilflow.models import registry
 from veilflow.models.table import warm_start
 from veilflow.models.table.architecture import HFlowArchitecture
-from veilflow.models.table.bins import bins_of
-from veilflow.models.table.coder import CodedColumn, Coder
-from veilflow.models.table.hflow_density import HFlowDensity
-from veilflow.models.table.ranks import Ranks
+from veilflow.models.table.coder import CodedColumn, Coder, bins_of
+from veilflow.models.table.hflow_density import HFlowDensity, Ranks
 from veilflow.releases.table.cells import cells_of
 from veilflow.releases.training import PrivateTraining
 from veilflow.tabular.codec import EncodedRows
@@ -48,7 +46,7 @@ def rows(n: int, seed: int = 0) -> pd.DataFrame:
 
 def estimator(**settings: Any) -> vf.TableFlow:
     given = {"schema": SCHEMA, "budget": BUDGET, "num_records": N, "flow": SMALL, "seed": 1}
-    given |= {"warm_start": "none", **settings}
+    given |= {"warm_start": False, **settings}
     training = {name: given.pop(name) for name in TRAINING & set(given)}
     return vf.TableFlow(**given, training=vf.Training(**{"steps": 5, **training}))
 
@@ -136,7 +134,7 @@ def test_each_flow_has_its_own_defaults_and_codes_keep_theirs():
     assert (codes.clipping, codes.optimizer, codes.learning_rate) == ("flat", "adam", 4e-3)
     assert (paper.clipping, paper.optimizer, paper.learning_rate) == ("flat", "adabelief", 4e-3)
     assert estimator().plan().flow.hidden == SMALL.hidden
-    assert trained(warm_start="marginals").learning_rate < paper.learning_rate
+    assert trained(warm_start=True).learning_rate < paper.learning_rate
     assert trained(optimizer="sgd").optimizer == "sgd"
 
 
@@ -319,7 +317,7 @@ def test_a_warm_start_trains_on_rows_of_marginals(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(warm_start, "_STEPS", 100)
     monkeypatch.setattr(warm_start, "_BATCH", 128)
     budget = vf.Budget(epsilon=50.0, delta=1e-5)
-    settings = {"warm_start": "marginals", "steps": 0, "budget": budget, "num_records": 2000}
+    settings = {"warm_start": True, "steps": 0, "budget": budget, "num_records": 2000}
     model = estimator(**settings).fit(rows(2000), progress=False)
     assert [entry.purpose for entry in model.ledger.entries] == [
         "histograms of columns",

@@ -9,10 +9,8 @@ import pytest
 import veilflow as vf
 from tests.models.table import small
 from tests.models.table.test_privacy import MECHANISMS, same
-from veilflow._core.keys import Secret
 from veilflow.engine import Checkpoint
 from veilflow.models.table import table_plan, warm_start
-from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.run import Run
 
 SCHEMA = vf.Schema(
@@ -86,7 +84,7 @@ def begun(states, tmp_path) -> Path:
 
 @pytest.mark.parametrize("flow", [None, vf.hflow(blocks=1, bins=4, hidden=(8,))], ids=bool)
 def test_a_fit_goes_on_to_the_very_same_model(flow, tmp_path):
-    settings = {"schema": CLOSED, "num_records": 600, "seed": 3, "warm_start": "none"}
+    settings = {"schema": CLOSED, "num_records": 600, "seed": 3, "warm_start": False}
     settings |= {} if flow is None else {"flow": flow}
     whole = make(**settings).fit(table(CLOSED), progress=False)
     path = tmp_path / "run.checkpoint"
@@ -162,29 +160,6 @@ def test_other_rows_and_other_settings_are_refused(begun, monkeypatch):
     assert path.read_bytes() == before
 
 
-def test_a_file_that_others_may_write_is_refused(begun):
-    begun.chmod(0o644)
-    with pytest.raises(vf.PrivacyError, match="can be read or written by others"):
-        make().fit(table(), progress=False, checkpoint=begun)
-
-
-def test_a_file_that_is_none_of_ours_is_refused_and_left_alone(tmp_path):
-    path = tmp_path / "rows.csv"
-    table().to_csv(path, index=False)
-    before = path.read_bytes()
-    with pytest.raises(vf.ArtifactError, match=r"rows\.csv is no usable checkpoint"):
-        make().fit(table(), progress=False, checkpoint=path)
-    assert path.read_bytes() == before
-
-
-def test_the_checkpoint_of_another_model_is_refused(tmp_path):
-    path = tmp_path / "run.checkpoint"
-    context = {"plan": "of a density", "paid": [], "released": {}}
-    Checkpoint(path).begin(Secret.fresh(), context, records=Sensitive(np.zeros((5, 2))))
-    with pytest.raises(vf.PrivacyError, match="belongs to other settings"):
-        make().fit(table(), progress=False, checkpoint=path)
-
-
 def test_a_checkpoint_holds_releases_and_no_rows(states, begun):
     (word, number), held = small.CANARY, states[1]
     assert b"paris" in held  # which many records share, and which was paid for
@@ -194,25 +169,3 @@ def test_a_checkpoint_holds_releases_and_no_rows(states, begun):
     saved = Checkpoint(begun).read()
     assert saved is not None
     assert set(saved.context) == {"plan", "paid", "released"}
-
-
-def test_a_model_is_saved_before_its_checkpoint_is_removed(tmp_path):
-    settings = {"schema": CLOSED, "num_records": 600, "warm_start": "none"}
-    path, folder = tmp_path / "run.checkpoint", tmp_path / "folder"
-    folder.mkdir()
-    with pytest.raises(OSError):
-        make(**settings).fit(table(CLOSED), progress=False, checkpoint=path, save_as=folder)
-    assert path.exists()
-    out = tmp_path / "m.veil"
-    make(**settings).fit(table(CLOSED), progress=False, checkpoint=path, save_as=out)
-    assert out.exists()
-    assert not path.exists()
-
-
-def test_a_checkpoint_that_cannot_be_written_is_refused_before_anything_is_paid(
-    tmp_path, monkeypatch
-):
-    nothing_again(monkeypatch)
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        make().fit(table(), progress=False, checkpoint=tmp_path / "none" / "run.checkpoint")
-    assert not list(tmp_path.iterdir())

@@ -12,7 +12,7 @@ import veilflow as vf
 from tests.models.table import small
 from veilflow._core.errors import BudgetError
 from veilflow.engine.observed import num_parameters
-from veilflow.models.table.bins import bins_of
+from veilflow.models.table.coder import bins_of
 from veilflow.models.table.sizes import largest_flow
 from veilflow.privacy.events import ApproximateDP
 from veilflow.privacy.grid_noise import closeness
@@ -48,7 +48,7 @@ def drawn(monkeypatch):
 @pytest.mark.parametrize("flow", [None, SMALL], ids=["codes", "hflow"])
 def test_the_slack_covers_all_noise_that_is_drawn(flow, drawn):
     schema = vf.Schema(CLOSED.columns, label="smoker")
-    others = {"flow": flow, "warm_start": "none"}
+    others = {"flow": flow, "warm_start": False}
     if flow is None:  # with everything that may be asked
         schema = small.SCHEMA.with_columns({"gain": vf.Numeric()})
         others = {"num_records": None}
@@ -66,7 +66,7 @@ def test_the_slack_covers_all_noise_that_is_drawn(flow, drawn):
 
 
 def test_a_seed_repeats_the_noise_and_no_seed_does_not():
-    settings = {"schema": CLOSED, "warm_start": "none", "steps": 0}
+    settings = {"schema": CLOSED, "warm_start": False, "steps": 0}
     table = small.frame()[list(CLOSED.names)]
     coders = [
         small.estimator(**settings, seed=seed).fit(table, progress=False).coder

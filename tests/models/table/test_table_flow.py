@@ -13,7 +13,7 @@ from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.release import Tools
 from veilflow.releases.table.values import ColumnValues
 
-QUICK = {"steps": 0, "warm_start": "none", "hidden": ()}
+QUICK = {"steps": 0, "warm_start": False, "hidden": ()}
 
 
 def fit(schema: vf.Schema, table, **settings):
@@ -82,7 +82,7 @@ def test_five_thousand_words_become_those_that_many_share():
 def test_one_column_and_no_label_are_enough():
     table = pd.DataFrame({"a": np.repeat(["x", "y"], [900, 100])})
     schema = vf.Schema(a=vf.Categorical("x", "y"))
-    model = fit(schema, table, warm_start="marginals", hidden=(4,), num_records=1000)
+    model = fit(schema, table, warm_start=True, hidden=(4,), num_records=1000)
     assert model.order == ("a",)
     assert (model.sample(3000, seed=0).a == "x").mean() == pytest.approx(0.9, abs=0.04)
     assert np.exp(model.log_prob(pd.DataFrame({"a": ["x", "y"]}))).sum() == pytest.approx(1)

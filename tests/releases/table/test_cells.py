@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import veilflow as vf
-from veilflow.models.table.bins import bins_of
-from veilflow.models.table.coder import CodedColumn, Coder
+from veilflow.models.table.coder import CodedColumn, Coder, bins_of
 from veilflow.releases.table.cells import cells_of
 from veilflow.releases.table.tree import estimate, level_sizes, weighted_counts
 from veilflow.tabular.codec import decode, encode

@@ -7,8 +7,7 @@ import pytest
 import veilflow as vf
 from tests.models.table import small
 from veilflow._core.keys import Secret
-from veilflow.models.table.coder import Coder
-from veilflow.models.table.coding import coder_of, shares
+from veilflow.models.table.coder import Coder, coder_of, shares
 from veilflow.privacy.events import Gaussian, NonPrivate
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.mechanisms import gaussian_once

@@ -19,7 +19,7 @@ from veilflow.models.detect.ensemble_plan import (
 )
 from veilflow.models.detect.fitted_ensemble import FittedEnsemble
 from veilflow.models.estimator import Fit
-from veilflow.models.row_estimator import RowEstimator
+from veilflow.models.rows import RowEstimator
 from veilflow.models.settings import is_budget, is_training, seed
 from veilflow.privacy.budget import Budget
 from veilflow.releases.answers import METHODS, Answers

@@ -1,4 +1,4 @@
-"""Sizes of the networks of an image model, as plain settings: what a file can hold."""
+"""Sizes of the networks of an image model, as plain settings that a file can hold."""
 
 import math
 from dataclasses import dataclass, replace
@@ -9,32 +9,38 @@ from jaxtyping import Array, Key
 
 from veilflow._core import fields
 from veilflow.flows import Flow
-from veilflow.models.image.latent_flow import latent_flow
-from veilflow.models.image.networks import Activation, Decoder, Encoder, check_sizes, halved
+from veilflow.models.image.networks import (
+    Activation,
+    Decoder,
+    Encoder,
+    check_sizes,
+    halved,
+    latent_flow,
+)
 
 _MOST_SIDE = 8192
 _MOST_LAYERS = 20
 _MOST_BLOCKS = 1000
-"""Sizes that a file may ask for: none of them is work without numbers in the file to pay for it."""
+"""The largest sizes that a file may have: it cannot ask for more work than it has numbers."""
 _FEWEST = 8
-"""Channels that a convolution has at least, where the planner chooses."""
+"""The fewest channels of a convolution that the planner chooses."""
 _COLOR_DISTANCE = 0.5
-"""What another number of colors counts, in doublings of the side."""
+"""The distance of another number of colors, in doublings of the side."""
 _NUM_PARAMS = {"affine": 2, "spline": 25}
-"""Numbers that set the map of one coordinate of a code."""
+"""Parameters of the map of one coordinate of a code."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageArchitecture:
-    """Encoder, decoder and latent flow for images of one size. Every field is a public fact."""
+    """Encoder, decoder and latent flow for images of one size."""
 
     size: tuple[int, int]
     """Height and width of an image."""
     colors: int = 1
     channels: tuple[int, ...] = (32, 64)
-    """Of the encoder's convolutions; the decoder has them in reverse."""
+    """Channels after each convolution of the encoder; the decoder has them in reverse."""
     latent: int = 20
-    """How many numbers a code has."""
+    """The number of coordinates of a code."""
     blocks: int = 9
     hidden: tuple[int, ...] = (200, 200)
     """Sizes of the hidden layers in each block of the flow."""
@@ -70,7 +76,7 @@ class ImageArchitecture:
     def build(
         self, *, key: Key[Array, ""], condition_dim: int = 0
     ) -> tuple[Encoder, Decoder, Flow]:
-        """Fresh networks; `condition_dim` is how many numbers the flow is conditioned on."""
+        """Fresh networks, whose flow has a condition of `condition_dim` coordinates."""
         encoder_key, decoder_key, flow_key = jax.random.split(key, 3)
         sizes = {
             "size": self.size,
@@ -94,16 +100,16 @@ class ImageArchitecture:
         )
 
     def num_parameters(self, *, condition_dim: int = 0) -> int:
-        """How many numbers `build` would make, without making them."""
+        """The number of parameters of all networks, without building them."""
         height, width = halved(self.size, len(self.channels))[-1]
         deepest = self.channels[-1] * height * width
         count = self.latent * (deepest + 1) + deepest * (self.latent + 1)
         for before, after in pairwise((self.colors, *self.channels)):
-            count += 2 * 9 * before * after + before  # there and back; only the way back has a bias
+            count += 2 * 9 * before * after + before  # both ways; only the decoder has a bias
         return count + self.num_flow_parameters(condition_dim=condition_dim)
 
     def num_flow_parameters(self, *, condition_dim: int = 0) -> int:
-        """How many of these are of the flow."""
+        """The number of parameters of the flow."""
         seen = self.latent // 2
         outputs = (self.latent - seen) * _NUM_PARAMS[self.scalar_map]
         sizes = (seen + condition_dim, *self.hidden, outputs)
@@ -113,7 +119,7 @@ class ImageArchitecture:
 PRESETS = {
     "28x28x1": ImageArchitecture(size=(28, 28)),
     "32x32x3": ImageArchitecture(size=(32, 32), colors=3, channels=(64, 128, 256), latent=32),
-    # not published: the smaller one's depth grown by a convolution, for a code of the same size
+    # not published: one convolution more than the smaller one, for a code of the same size
     "64x64x3": ImageArchitecture(size=(64, 64), colors=3, channels=(32, 64, 128, 256), latent=32),
     "256x256x3": ImageArchitecture(
         size=(256, 256),
@@ -128,20 +134,19 @@ PRESETS = {
 
 
 def nearest_preset(size: tuple[int, int], colors: int) -> str:
-    """The name of the preset for images most like those of this size."""
+    """The name of the preset whose images are closest in size and colors."""
 
     def distance(preset: ImageArchitecture) -> float:
-        other = abs(_doublings(preset.size, size))
-        return other if preset.colors == colors else other + _COLOR_DISTANCE
+        return abs(_doublings(preset.size, size)) + _COLOR_DISTANCE * (preset.colors != colors)
 
     return min(PRESETS, key=lambda name: distance(PRESETS[name]))
 
 
 def architecture_for(size: tuple[int, int], colors: int) -> ImageArchitecture:
-    """The nearest preset with as many convolutions as this size needs.
+    """The nearest preset, with as many convolutions as this size needs.
 
-    Each doubling of the side takes one convolution more, so that what the last one sees stays as
-    large; channels halve from the last one to the first, as they do in all presets.
+    Each doubling of the side adds a convolution, so that the input of the last one keeps its size;
+    channels halve from the last convolution to the first, as in all presets.
     """
     preset = PRESETS[nearest_preset(size, colors)]
     count = max(1, len(preset.channels) + round(_doublings(preset.size, size)))
@@ -152,5 +157,5 @@ def architecture_for(size: tuple[int, int], colors: int) -> ImageArchitecture:
 
 
 def _doublings(start: tuple[int, int], end: tuple[int, int]) -> float:
-    """How often the side of an image doubles from one size to the other."""
+    """The number of doublings of the side from one size to the other."""
     return math.log2(end[0] * end[1] / (start[0] * start[1])) / 2

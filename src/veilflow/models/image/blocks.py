@@ -1,7 +1,7 @@
-"""Many images through a released model, in compiled blocks of a fixed size.
+"""Many images through a released model, in blocks of a fixed size for one compiled program.
 
-Memory on the device does not grow with the number of images. Image i of a seed depends on the model,
-the seed, its class and i alone; on another kind of device it is the same image up to rounding.
+Memory on the device does not grow with the number of images. Image i of a seed depends only on the
+model, the seed, its class and i; on another kind of device it is the same image up to rounding.
 """
 
 from collections.abc import Callable
@@ -17,18 +17,18 @@ from veilflow._core.keys import Secret
 from veilflow.images import ImageSpec
 from veilflow.images.arrays import empty_pixels
 from veilflow.images.sharpen import smooth_then_sharpen
-from veilflow.models.image.class_models import ClassModels
+from veilflow.models.image.latent_model import ClassModels
 
 _CPU_PIXELS, _DEVICE_PIXELS = 2**16, 2**22
-"""Numbers in a block of images: few stay in the cache of a processor."""
+"""Numbers in a block of images: a small block stays in the cache of a processor."""
 _MOST_IMAGES = 4096
 
 Program = Callable[[ClassModels, Int[Array, ""], Array], Array]
-"""From models, the place of a class and a block of its images to something about each image."""
+"""From models, the index of a class and a block of its images to a value for each image."""
 
 
 def block_size(spec: ImageSpec) -> int:
-    """Images in a block, for this device."""
+    """The number of images in a block on this device."""
     pixels = _CPU_PIXELS if jax.default_backend() == "cpu" else _DEVICE_PIXELS
     return max(1, min(_MOST_IMAGES, pixels // int(np.prod(spec.shape))))
 
@@ -42,15 +42,15 @@ def draw(
     secret: Secret,
     sharpen: float | None,
 ) -> np.ndarray:
-    """Images of the classes at these places, in turns, as `spec` keeps pixels.
+    """Draw images of these classes in turns, with pixels as `spec` declares them.
 
     Args:
-        models: What was released.
-        spec: Of the images.
-        num_images: How many.
-        places: Of the classes; image i is of class `places[i % len(places)]`.
-        secret: Source of randomness.
-        sharpen: Factor of the post-process, or None for images as they are drawn.
+        models: The released models.
+        spec: The declared form of the images.
+        num_images: The number of images.
+        places: Indices of the classes; image i is of class `places[i % len(places)]`.
+        secret: The source of randomness.
+        sharpen: The factor of sharpening, or None for images as they are drawn.
     """
     pixels = empty_pixels(num_images, spec, np.uint8 if spec.is_byte else np.float32)
     size, turns = block_size(spec), len(places)
@@ -78,15 +78,15 @@ def apply(
     spec: ImageSpec,
     out: np.ndarray,
 ) -> np.ndarray:
-    """`out`, filled by a compiled program that sees images of one class at a time.
+    """Fill `out` by a compiled program that sees images of one class at a time.
 
     Args:
-        program: What to do.
-        models: What was released.
-        pixels: Of all images.
-        places: Of the class under which each image is seen.
-        spec: Of the images.
-        out: What the program gives, for each image.
+        program: The program.
+        models: The released models.
+        pixels: The pixels of all images.
+        places: The index of the class that each image is seen as.
+        spec: The declared form of the images.
+        out: An array for the results, one for each image.
     """
     size = block_size(spec)
     for place in np.unique(places):
@@ -101,20 +101,20 @@ def apply(
 
 @eqx.filter_jit
 def log_prob(models: ClassModels, place: Int[Array, ""], images: Array) -> Float[Array, " images"]:
-    """A `Program`: the natural log of the density of each image's code."""
+    """A `Program`: the natural logarithm of the density of each image's code."""
     model, condition = models.of_class(place)
     return jax.vmap(lambda image: model.log_prob(image, condition))(images)
 
 
 @eqx.filter_jit
 def reconstruct_bytes(models: ClassModels, place: Int[Array, ""], images: Array) -> Array:
-    """A `Program`: images as their codes tell them, in bytes."""
+    """A `Program`: reconstructions in bytes."""
     return _bytes(reconstruct(models, place, images))
 
 
 @eqx.filter_jit
 def reconstruct(models: ClassModels, place: Int[Array, ""], images: Array) -> Array:
-    """A `Program`: images as their codes tell them, in [0, 1]."""
+    """A `Program`: reconstructions in [0, 1]."""
     model, _ = models.of_class(place)
     return jnp.nan_to_num(jax.vmap(model.reconstruct)(images))
 

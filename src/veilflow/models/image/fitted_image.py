@@ -1,4 +1,4 @@
-"""A fitted image model: samples, scores of codes, and the guarantee they carry."""
+"""The fitted model of `ImageFlow`: samples and scores of codes, with their guarantee."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -14,30 +14,31 @@ from veilflow.images import Images, ImageSpec, read_images
 from veilflow.images.classes import NOT_A_CLASS, class_places
 from veilflow.models.fitted import ARRAYS, Fitted
 from veilflow.models.image import blocks
-from veilflow.models.image.class_models import ClassModels
 from veilflow.models.image.image_plan import ImagePlan
-from veilflow.releases.plan import FitPlan
+from veilflow.models.image.latent_model import ClassModels
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FittedImageFlow(Fitted):
-    """A released image model. All of its methods are post-processing: they cost nothing.
+    """A released image model. Its methods are post-processing and cost nothing.
 
-    What is computed for private images (scores, reconstructions) is as private as they are.
+    Scores and reconstructions of private images are as private as the images are.
 
     Attributes:
+        plan: The plan that was executed.
         models: The networks of all classes.
-        spec: What was declared about the images.
+        spec: The declared form of the images.
     """
 
     kind: ClassVar[str] = "ImageFlow"
 
+    plan: ImagePlan
     models: ClassModels = field(repr=False, metadata=ARRAYS)
     spec: ImageSpec
 
     @property
     def classes(self) -> tuple[str, ...] | tuple[int, ...]:
-        """The declared class list; empty where images have no labels."""
+        """The declared classes; empty if images have no labels."""
         return tuple(self.spec.classes)  # type: ignore[return-value]
 
     def sample(
@@ -48,19 +49,19 @@ class FittedImageFlow(Fitted):
         seed: int | None = None,
         sharpen: float | None = None,
     ) -> Images:
-        """Synthetic images.
+        """Draw synthetic images.
 
         Args:
-            num_images: How many.
-            label: The class that all of them have; None for all classes in turns, so that each has
-                an equal share. The shares of the records are not known to the model.
-            seed: For the same images each time; the first of many are those of few. Never the seed
-                of a fit: who knows that one can take the noise away.
+            num_images: The number of images.
+            label: The class of all images; None for all classes in turns, so that each has an equal
+                share. The model does not know the shares of the records.
+            seed: For the same images each time; the first of many are those of few. Never use the
+                seed of a fit: whoever knows it can remove the noise.
             sharpen: Smooth the images and sharpen them by this factor, as the paper does: 5 for
-                digits, 2 for faces. Not to be tuned on private images.
+                digits, 2 for faces. Do not tune it on private images.
 
         Returns:
-            Images of the specification, in bytes if that has the range of bytes.
+            Images as the specification declares them, in bytes if it declares the range of bytes.
         """
         check.count(num_images=num_images, at_least=0)
         if sharpen is not None:
@@ -94,10 +95,10 @@ class FittedImageFlow(Fitted):
         return self._log_prob(labeled.pixels, _places(labeled))
 
     def log_prob_by_class(self, images: Any) -> Float[np.ndarray, "images classes"]:
-        """The same for each image in every class, in the order of the class list.
+        """The log-density of each image's code in every class, in the order of `classes`.
 
         Args:
-            images: As for `fit`; without labels, or with some that are not looked at.
+            images: As for `fit`. Labels, if there are any, are ignored.
         """
         pixels = self._unlabeled(images)
         places = range(max(1, len(self.classes)))
@@ -105,11 +106,11 @@ class FittedImageFlow(Fitted):
         return np.stack(columns, axis=1)
 
     def ood_score(self, images: Any, label: Any = None) -> Float[np.ndarray, " images"]:
-        """How unlike the images of a class each image is: minus the log density of its code.
+        """How unlike the images of a class each image is: the negative log-density of its code.
 
         Args:
             images: As for `log_prob_by_class`.
-            label: The class; None only where there are no classes.
+            label: The class; None only if there are no classes.
         """
         if label is None and self.classes:
             raise ValueError(
@@ -120,7 +121,7 @@ class FittedImageFlow(Fitted):
         return -self._log_prob(pixels, np.full(len(pixels), place))
 
     def reconstruct(self, images: Any, labels: Any = None) -> Images:
-        """The images as their codes tell them, each in its own class.
+        """Reconstruct the images from their codes, each in its own class.
 
         Args:
             images: As for `fit`.
@@ -135,12 +136,12 @@ class FittedImageFlow(Fitted):
         return Images(pixels, labeled.labels, self.spec)
 
     @classmethod
-    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> ClassModels:
-        if not isinstance(plan, ImagePlan) or plan.spec != public["spec"]:
-            raise ValueError("the plan is not one for images of the declared kind.")
+    def shapes(cls, plan: Any, public: dict[str, Any], *, num_numbers: int) -> ClassModels:
+        if plan.spec != public["spec"]:
+            raise ValueError("the plan is not one for images of the declared form.")
         # before anything is built: a file cannot ask for more work than it has numbers
         if plan.num_numbers != num_numbers:
-            raise ValueError("there are not as many numbers as the settings ask for.")
+            raise ValueError("the file does not have as many numbers as the settings require.")
         return eqx.filter_eval_shape(
             lambda: ClassModels.create(
                 plan.flow,
@@ -153,18 +154,18 @@ class FittedImageFlow(Fitted):
     def _log_prob(self, pixels: np.ndarray, places: np.ndarray) -> Float[np.ndarray, " images"]:
         out = np.empty(len(pixels))
         blocks.apply(blocks.log_prob, self.models, pixels, places, self.spec, out)
-        # far away the square of a coordinate overflows: the density there is zero
+        # where the square of a coordinate overflows the density is zero
         return np.nan_to_num(out, nan=-np.inf, neginf=-np.inf)
 
     def _unlabeled(self, images: Any) -> np.ndarray:
-        """Pixels of images whose labels, if there are any, do not matter."""
+        """The pixels of images, whose labels are ignored."""
         bare = replace(self.spec, classes=())
         if isinstance(images, Images) and images.spec == self.spec:
             return images.pixels
         return read_images(images, bare).pixels
 
     def _place(self, label: Any) -> int:
-        """Of a class in the list."""
+        """The index of a class."""
         if not self.classes:
             raise ValueError("label must be left out: the images of this model have no labels.")
         if np.ndim(label) != 0:
@@ -187,5 +188,5 @@ class FittedImageFlow(Fitted):
 
 
 def _places(images: Images) -> np.ndarray:
-    """The place of each image's class; the first where there is none."""
+    """The index of each image's class; 0 if there are no classes."""
     return np.zeros(len(images), np.int32) if images.labels is None else images.labels

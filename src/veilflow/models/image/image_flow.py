@@ -14,10 +14,9 @@ from veilflow.images import ImageSpec, read_images
 from veilflow.models.estimator import Estimator, Fit, Source, facts_of
 from veilflow.models.image import image_parts as parts
 from veilflow.models.image.architecture import ImageArchitecture
-from veilflow.models.image.class_models import PARTITIONS
 from veilflow.models.image.fitted_image import FittedImageFlow
 from veilflow.models.image.image_plan import ImagePlan, check_sizes, check_training, plan_images
-from veilflow.models.image.loss import RECONSTRUCTIONS
+from veilflow.models.image.latent_model import PARTITIONS, RECONSTRUCTIONS
 from veilflow.models.settings import check_budget, is_training, seed
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
@@ -32,33 +31,35 @@ class ImageFlow(Estimator[FittedImageFlow]):
 
     Guarantee:
         Everything `fit` returns is (epsilon, delta)-differentially private as `budget` says, for
-        adding or removing one image with its label, by the PLD accountant. What the specification
-        says, and the number of images if given, count as declared public facts; nothing else is read
-        from the images without being paid for. How many images a class has is neither read nor
-        released. A flow for each class costs what one flow costs, because an image enters that of its
-        own class only; an image whose label is changed enters two.
+        adding or removing one image with its label, by the PLD accountant. The specification, and
+        the number of images if given, are declared public facts; nothing else is read from the
+        images without being paid for. The number of images of a class is neither read nor released.
+        A flow for each class costs what one flow costs, because an image enters only that of its own
+        class; an image whose label is changed enters two.
 
-    What is left at None or "auto" is set by `models/image/image_plan.py`, from public facts alone.
+    Only the specification and the budget are required. The planner (`models/image/image_plan.py`)
+    sets whatever is left at None, from public facts alone.
 
     Args:
-        spec: What is declared about the images.
-        budget: What the whole fit may spend. An infinite epsilon fits without privacy, for reference.
-        num_records: How many images there are, if that may be known. Otherwise a private count is
-            paid for with 2 % of epsilon.
-        partition: What each class has of its own: "flows", a flow over the codes of an autoencoder
-            that all classes have in common (the default where there are classes); "models", an
-            autoencoder, too, as published; or "none": one model has a flow that is conditioned on
-            the class.
-        flow: Sizes of the flow and of the autoencoder, as `vf.ImageArchitecture(...)`.
-        reconstruction: What the autoencoder is trained on: "bce", the cross-entropy of pixels, or
-            "mse", their squared error.
-        temperature: Its square is the weight of the reconstruction beside the density of codes.
+        spec: The declared form of the images.
+        budget: The privacy budget of the whole fit. An infinite epsilon fits without privacy, for
+            reference.
+        num_records: The number of images, if it may be public. Otherwise a private count is paid for
+            with 2 % of epsilon.
+        partition: What each class has of its own: "flows", a flow over the codes of a common
+            autoencoder (the default if there are classes); "models", an autoencoder as well, as
+            published; or "none", a condition of one flow for all classes.
+        flow: The sizes of the flow and of the autoencoder, as `vf.ImageArchitecture(...)`.
+        reconstruction: The error of the autoencoder: "bce", the cross-entropy of pixels, or "mse",
+            their squared error.
+        temperature: The square root of the weight of the reconstruction error beside the density of
+            codes.
         training: How the networks are trained, as `vf.Training(...)`. A pair of clip norms bounds one
             image's gradient in the autoencoder and in the flow; together they have the root of the
-            sum of their squares. One clip norm bounds both as a whole. Learning rates are a pair,
-            too, or one for both.
-        seed: For repeatable research, and for one fit only: two fits with one seed have the same
-            noise. The guarantee then says that the seed was chosen. A paid count stays random.
+            sum of their squares. A single clip norm bounds both together. The learning rate is a
+            pair, too, or one for both.
+        seed: For repeatable research, and for one fit only: two fits with the same seed have the
+            same noise. The guarantee then says that the seed was chosen. A paid count stays random.
 
     Example:
         >>> import veilflow as vf
@@ -97,37 +98,29 @@ class ImageFlow(Estimator[FittedImageFlow]):
         self.training.rate(self.num_records)
 
     def plan(self) -> ImagePlan:
-        """Everything that a fit will ask and pay: public, and known before the images are.
+        """Everything that a fit will release and pay for: public, and known before the images are.
 
         Raises:
             BudgetError: The settings cost more than the budget.
         """
-        return plan_images(
-            spec=self.spec,
-            budget=self.budget,
-            num_records=self.num_records,
-            partition=self.partition,
-            flow=self.flow,
-            reconstruction=self.reconstruction,
-            temperature=self.temperature,
-            training=self.training,
-            seeded=self.seed is not None,
-        )
+        return plan_images(self)
 
     def read(self, images: Any, labels: Any = None, *, invalid: str = "error") -> Source:
-        """The images, and their labels where classes are declared. A class may have no image.
+        """Read the images, and their labels if classes are declared. A class may have no image.
 
         Args:
-            images: What `veilflow.images.read_images` gives or takes: an array, a file of one, or a
-                folder of image files.
-            labels: As for `read_images`: an array, a file of one, or a CSV.
-            invalid: What to do about images that are not as declared: "error", or "skip" them.
+            images: An array, a file of one, a folder of image files, or what
+                `veilflow.images.read_images` returns.
+            labels: An array, a file of one, or a CSV, as for `read_images`.
+            invalid: How to treat images that are not as declared: "error" raises, and "skip" leaves
+                them out.
 
         Raises:
             ValueError: Images are not as the specification says.
         """
-        every = read_images(images, self.spec, labels=labels, invalid=invalid)
-        records = every.pixels if every.labels is None else (every.pixels, every.labels)
+        labeled = read_images(images, self.spec, labels=labels, invalid=invalid)
+        pixels = labeled.pixels
+        records = pixels if labeled.labels is None else (pixels, labeled.labels)
         return Source(Sensitive(records, description="images", unit=Unit.IMAGE))
 
     def query(self, release: Release, fit: Fit) -> Query:

@@ -1,4 +1,4 @@
-"""An image model put together: what is trained, how, and what came out."""
+"""The parts of an image model: what is trained and how, and the released models."""
 
 import warnings
 from typing import Any
@@ -12,25 +12,23 @@ from veilflow.engine.memory import choose_chunk
 from veilflow.engine.training import Training
 from veilflow.models.estimator import Fit
 from veilflow.models.image.architecture import ImageArchitecture
-from veilflow.models.image.class_models import ClassModels
 from veilflow.models.image.image_plan import ImagePlan
-from veilflow.models.image.latent_model import LatentModel, groups
-from veilflow.models.image.loss import ImageLoss
+from veilflow.models.image.latent_model import ClassModels, ImageLoss, LatentModel, groups
 from veilflow.models.image.networks import halved
 from veilflow.releases.training import PrivateTraining, Task, trained
 
 _CPU_LIMIT, _DEVICE_LIMIT = 2**31, 2**33
-"""Bytes that what the layers keep of all images in flight may take, on a processor or elsewhere."""
+"""Memory that layers may use for all images in progress, on a processor or on another device."""
 _WINDOW = 9
-"""Pixels that a convolution sees at a time."""
+"""Pixels in the window of a convolution."""
 
 
 def task(release: PrivateTraining, fit: Fit) -> Task:
-    """What is trained, and how.
+    """The training task.
 
-    How many images a class has is not known: its sums are divided as if all had equally many.
+    The number of images of a class is not known: sums are divided as if all classes had equally many.
     """
-    plan = _plan(fit)
+    plan: ImagePlan = fit.plan
     start, shapes = untrained(fit), model_shapes(plan)
     steps = training_plan(release, shapes, num_records=fit.num_records / plan.num_parts)
     return Task(
@@ -46,12 +44,12 @@ def task(release: PrivateTraining, fit: Fit) -> Task:
 def training_plan(
     release: PrivateTraining, model: LatentModel, *, num_records: float
 ) -> TrainingPlan:
-    """What the engine runs.
+    """The plan of the training loop.
 
     Args:
-        release: The entry of the plan.
-        model: Of one class; shapes will do.
-        num_records: Of one class.
+        release: The training, as the plan of the fit has it.
+        model: The model of one class; shapes suffice.
+        num_records: The number of images of one class.
     """
     settings = release.settings
     rates: Any = settings.learning_rate
@@ -69,14 +67,14 @@ def training_plan(
 
 
 def _clipping(settings: Training, model: LatentModel) -> PerGroup | None:
-    """A bound for autoencoder and flow each; None for one that holds for both together."""
+    """Separate bounds for the autoencoder and the flow, or None for one bound on both together."""
     if not isinstance(settings.clip_norm, tuple):
         return None
     return PerGroup.of(model, groups, settings.clip_norm)
 
 
 def model_shapes(plan: ImagePlan) -> LatentModel:
-    """The model of one class, with shapes in the places of arrays."""
+    """The model of one class, with shapes in place of arrays."""
     return eqx.filter_eval_shape(
         lambda: LatentModel.create(
             plan.flow, key=jax.random.key(0), condition_dim=plan.condition_dim
@@ -86,8 +84,8 @@ def model_shapes(plan: ImagePlan) -> LatentModel:
 
 def untrained(fit: Fit) -> ClassModels:
     """The models of all classes before the first step."""
-    plan = _plan(fit)
-    # in one program: compiled one by one, the draws of all weights take seconds
+    plan: ImagePlan = fit.plan
+    # in one program: compiled one by one, drawing the weights takes seconds
     return eqx.filter_jit(ClassModels.create)(
         plan.flow,
         num_classes=plan.num_classes,
@@ -97,12 +95,12 @@ def untrained(fit: Fit) -> ClassModels:
 
 
 def assembled(fit: Fit) -> ClassModels:
-    """The released models."""
+    """The released models of all classes."""
     start, arrays = untrained(fit), fit.released[PrivateTraining.purpose]
     if not all(np.isfinite(array).all() for array in arrays):
         warnings.warn(
-            "training diverged: there are parameters that are not finite. Lower learning_rate; a new "
-            "fit is a new spend.",
+            "training diverged: some parameters are not finite. Lower learning_rate; a new fit is a "
+            "new spend.",
             stacklevel=4,
         )
     return ClassModels(trained(start.model, arrays), start.num_classes, start.partition)
@@ -111,13 +109,13 @@ def assembled(fit: Fit) -> ClassModels:
 def images_at_once(
     model: LatentModel, flow: ImageArchitecture, plan: TrainingPlan, *, parts: int
 ) -> int:
-    """Images of a class in a chunk: a question of speed and memory, never of privacy.
+    """The number of images of a class in a chunk: a matter of speed and memory, not of privacy.
 
     Args:
-        model: Of one class; shapes will do.
-        flow: Sizes of the model.
-        plan: Of the training.
-        parts: How many classes are trained side by side.
+        model: The model of one class; shapes suffice.
+        flow: The sizes of the model.
+        plan: The plan of the training loop.
+        parts: The number of classes that are trained side by side.
     """
     limit = _CPU_LIMIT if jax.default_backend() == "cpu" else _DEVICE_LIMIT
     fit = max(1, limit // (bytes_per_image(flow) * parts))
@@ -125,17 +123,11 @@ def images_at_once(
 
 
 def bytes_per_image(flow: ImageArchitecture) -> int:
-    """What the convolutions keep of an image for its gradient: windows, outputs, what comes back."""
+    """Memory that convolutions keep of an image for its gradient: windows, outputs, cotangents."""
     sizes = halved(flow.size, len(flow.channels))[1:]
     before = flow.colors
     numbers = 0
     for channels, (height, width) in zip(flow.channels, sizes, strict=True):
-        there_and_back = 2 * height * width
-        numbers += there_and_back * (_WINDOW * before + channels)
+        numbers += 2 * height * width * (_WINDOW * before + channels)  # encoder and decoder
         before = channels
     return 4 * 2 * numbers  # in single precision: values, and their gradients
-
-
-def _plan(fit: Fit) -> ImagePlan:
-    assert isinstance(fit.plan, ImagePlan)
-    return fit.plan

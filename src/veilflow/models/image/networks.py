@@ -1,7 +1,8 @@
-"""From an image to a code and back: strided convolutions, no normalization across a batch.
+"""The networks of an image model: an encoder, a decoder, and a flow over codes.
 
 Every convolution halves the image and every transposed one doubles it, so the sizes in between follow
-from how many there are. All parameters live in layers that know each record's gradient.
+from their number. Nothing is normalized across a batch, and all parameters are in layers that know each
+record's gradient.
 """
 
 from itertools import pairwise
@@ -13,13 +14,26 @@ from jaxtyping import Array, Float, Key
 
 from veilflow import nn
 from veilflow._core import check
+from veilflow.flows import (
+    AffineMap,
+    Chain,
+    Composed,
+    Coupling,
+    Flow,
+    Permutation,
+    Scan,
+    SplineMap,
+    StandardNormal,
+)
 
 Activation = Literal["relu", "leaky_relu"]
+_SPLINE_BINS, _SPLINE_BOUND = 8, 4.0
+"""Splines have 8 bins and bend inside [-4, 4]."""
 ACTIVATIONS = {"relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu}
 
 
 def halved(size: tuple[int, int], times: int) -> list[tuple[int, int]]:
-    """`size` of an image, then of what each of some strided convolutions makes of it."""
+    """The size of an image, then those after each of `times` strided convolutions."""
     sizes = [size]
     for _ in range(times):
         height, width = sizes[-1]
@@ -28,7 +42,7 @@ def halved(size: tuple[int, int], times: int) -> list[tuple[int, int]]:
 
 
 class Encoder(eqx.Module):
-    """Images to codes: convolutions without bias, an activation after each, a dense layer."""
+    """Images to codes: convolutions without bias, each followed by an activation, and a dense layer."""
 
     convolutions: tuple[nn.Conv2d, ...]
     code: nn.Dense
@@ -49,14 +63,14 @@ class Encoder(eqx.Module):
 
         Args:
             size: Height and width of an image.
-            colors: How many channels an image has.
-            channels: How many channels come out of each convolution; each halves the image.
-            latent: How many numbers a code has.
+            colors: The number of channels of an image.
+            channels: The number of channels after each convolution; each halves the image.
+            latent: The number of coordinates of a code.
             activation: "relu" or "leaky_relu".
-            key: Spent here, for the weights.
+            key: For the weights.
 
         Raises:
-            ValueError: If a size is below 1 or the activation is unknown.
+            ValueError: A size is below 1, or the activation is unknown.
         """
         check_sizes(size, colors, channels, latent, activation)
         *keys, last = jax.random.split(key, len(channels) + 1)
@@ -86,12 +100,12 @@ class Encoder(eqx.Module):
         act = ACTIVATIONS[self.activation]
         for convolution in self.convolutions:
             image = act(convolution(image))
-        # once more, as published: nothing for ReLU, a still smaller slope for leaky ReLU
+        # a second time, as published: no effect for ReLU, a smaller slope for leaky ReLU
         return self.code(act(image.ravel()))
 
 
 class Decoder(eqx.Module):
-    """Codes to images, the encoder turned around; numbers of any size come out, not pixels."""
+    """Codes to logits of pixels: the mirror image of the encoder."""
 
     start: nn.Dense
     convolutions: tuple[nn.ConvTranspose2d, ...]
@@ -108,7 +122,7 @@ class Decoder(eqx.Module):
         activation: Activation,
         key: Key[Array, ""],
     ) -> "Decoder":
-        """A fresh network that mirrors the encoder of the same settings; see `Encoder.create`."""
+        """A fresh network, which mirrors the encoder of the same settings; see `Encoder.create`."""
         check_sizes(size, colors, channels, latent, activation)
         first, *keys = jax.random.split(key, len(channels) + 1)
         sizes = halved(size, len(channels))[::-1]
@@ -120,7 +134,7 @@ class Decoder(eqx.Module):
                 image_size=seen,
                 stride=2,
                 padding=1,
-                # 1 for an even size; an odd one was rounded up on the way down
+                # 1 for an even size; the encoder rounded an odd one up
                 output_padding=(to[0] - 2 * seen[0] + 1, to[1] - 2 * seen[1] + 1),
                 key=k,
             )
@@ -134,7 +148,7 @@ class Decoder(eqx.Module):
         )
 
     def __call__(self, code: Float[Array, " latent"]) -> Float[Array, "colors height width"]:
-        """One image, before whatever squashes it into the range of pixels."""
+        """The logits of one image's pixels."""
         act = ACTIVATIONS[self.activation]
         image = self.start(code).reshape(self.convolutions[0].tap_shapes()[0])
         for convolution in self.convolutions:
@@ -152,3 +166,51 @@ def check_sizes(
     for number in channels:
         check.count(channels=number)
     check.one_of(tuple(ACTIVATIONS), activation=activation)
+
+
+def latent_flow(
+    dim: int,
+    *,
+    key: Key[Array, ""],
+    blocks: int = 9,
+    hidden: tuple[int, ...] = (200, 200),
+    scalar_map: str = "affine",
+    condition_dim: int = 0,
+) -> Flow:
+    """A coupling flow over codes, close to the identity, whose blocks are scanned.
+
+    The published flow masks every other coordinate, the same ones in each block, and reorders them at
+    random in between; its networks take all coordinates and set parameters for all, and the mask
+    hides half of both. Here a network has only the inputs and outputs that count: in a private step
+    the others would get noise and no gradient.
+
+    Args:
+        dim: The number of coordinates of a code.
+        key: For the weights.
+        blocks: The number of couplings; coordinates that pass through one are mapped in the next.
+        hidden: Sizes of the hidden layers in each block's network.
+        scalar_map: "affine", or "spline" for an affine map followed by a spline.
+        condition_dim: The number of coordinates of a condition; 0 for an unconditional density.
+
+    Raises:
+        ValueError: A size is out of range, or the scalar map is unknown.
+    """
+    check.count(dim=dim, blocks=blocks)
+    check.one_of(("affine", "spline"), scalar_map=scalar_map)
+    element = AffineMap(log_scale_bound=1.0)  # as published
+    if scalar_map == "spline":  # data to base: first into the box, then through the spline
+        element = Composed((SplineMap(num_bins=_SPLINE_BINS, bound=_SPLINE_BOUND), element))
+
+    def block(key: Key[Array, ""]) -> Chain:
+        coupling = Coupling.create(
+            dim, element, key=key, hidden=hidden, activation="relu", condition_dim=condition_dim
+        )
+        return Chain((_rotation(dim), coupling))
+
+    return Flow(StandardNormal(dim), Scan.create(block, blocks, key=key))
+
+
+def _rotation(dim: int) -> Permutation:
+    """Exchanges the halves, less one coordinate where they are equal, so that all coordinates mix."""
+    step = dim // 2 - (dim > 2 and dim % 2 == 0)
+    return Permutation((i - step) % dim for i in range(dim))

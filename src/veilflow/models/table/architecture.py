@@ -21,7 +21,7 @@ class TableArchitecture:
     """What the flows of a table have in common.
 
     Attributes:
-        most_bins: About how many bins a number is cut into; None until the planner has set it.
+        most_bins: About the largest number of bins of a number; None until the planner has set it.
     """
 
     most_bins: int | None = None
@@ -29,8 +29,8 @@ class TableArchitecture:
     def resolved(self, **defaults: Any) -> Self:
         """This flow with defaults for the sizes that are still None."""
         names = {field.name for field in fields(self)}
-        open_ = {name for name in names & set(defaults) if getattr(self, name) is None}
-        return replace(self, **{name: defaults[name] for name in open_})
+        missing = {name for name in names & set(defaults) if getattr(self, name) is None}
+        return replace(self, **{name: defaults[name] for name in missing})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,8 @@ class CodeArchitecture(TableArchitecture):
 
     Attributes:
         hidden: Sizes of the hidden layers.
-        label_weight: How often the label counts in the loss.
-        num_waves: Features of a number.
+        label_weight: The weight of the label in the loss.
+        num_waves: The number of features of a number.
     """
 
     hidden: tuple[int, ...] | None = None
@@ -85,7 +85,7 @@ class HFlowArchitecture(TableArchitecture):
         _check_most(blocks=self.blocks, bins=self.bins, hidden=self.hidden)
 
     def check_fits(self, num_variables: int) -> None:
-        """Raise unless a flow of so many variables can have these sizes."""
+        """Raise unless a flow of `num_variables` variables can have these sizes."""
         if self.linear == "low-rank" and self.rank > num_variables:
             raise ValueError(
                 f"rank must be at most the {num_variables} variables of the table, got {self.rank}. "
@@ -93,7 +93,7 @@ class HFlowArchitecture(TableArchitecture):
             )
 
     def build(self, variables: Variables, *, key: Key[Array, ""]) -> HFlow:
-        """A fresh flow over rows of `variables`; the key is spent."""
+        """A fresh flow over rows of `variables`."""
         parts = {name: value for name, value in asdict(self).items() if name != "most_bins"}
         return HFlow.create(variables.kinds, key=key, **parts)
 
@@ -104,15 +104,15 @@ def codes(
     label_weight: float | None = None,
     most_bins: int | None = None,
 ) -> CodeArchitecture:
-    """The flow of codes, for `TableFlow(flow=...)`: exact, fills gaps and takes given cells.
+    """The flow of codes, for `TableFlow(flow=...)`: exact densities, gaps filled, given cells.
 
-    What is left at None is set by the planner.
+    The planner sets whatever is left at None.
 
     Args:
         hidden: Sizes of the hidden layers.
-        label_weight: How often the label counts in the loss: more than once brings out what predicts
-            it, at a small cost in likelihood.
-        most_bins: About how many bins a number is cut into.
+        label_weight: The weight of the label in the loss. A weight above 1 brings out what predicts
+            the label, at a small cost in likelihood.
+        most_bins: About the largest number of bins that a number is cut into.
     """
     return CodeArchitecture(hidden=hidden, label_weight=label_weight, most_bins=most_bins)
 
@@ -131,15 +131,15 @@ def hflow(
     """The flow of the paper of DP-HFlow, for `TableFlow(flow=...)`.
 
     Args:
-        blocks: How many blocks, each a linear map and an autoregressive spline.
-        bins: How many bins a spline has.
+        blocks: The number of blocks, each a linear map and an autoregressive spline.
+        bins: The number of bins of a spline.
         hidden: Sizes of the hidden layers of the masked networks.
         linear: "low-rank", "lu" or "none".
-        rank: Of the low-rank map.
+        rank: The rank of the low-rank map.
         network: "conditional", one network for all blocks, or "separate", one for each.
-        dequantization: "uniform", or "variational" for noise that is trained.
-        most_bins: About how many bins a number is cut into for the marginals of a warm start; None
-            for the choice of the planner.
+        dequantization: "uniform", or "variational" for trained noise.
+        most_bins: About the largest number of bins that a number is cut into, for the marginals of a
+            warm start; None for the choice of the planner.
     """
     return HFlowArchitecture(
         blocks=blocks,
@@ -154,8 +154,7 @@ def hflow(
 
 
 def _check_most(*, hidden: tuple[int, ...], **sizes: int) -> None:
-    """Raise for sizes that no table needs: a file could ask for any work."""
-    asked = {**sizes, "layers": len(hidden), "units": sum(hidden)}
-    for name, value in asked.items():
+    """Raise for sizes that no table needs: a file could ask for any amount of work."""
+    for name, value in {**sizes, "layers": len(hidden), "units": sum(hidden)}.items():
         if value > _MOST[name]:
             raise ValueError(f"{name} must be at most {_MOST[name]}, got {value}.")

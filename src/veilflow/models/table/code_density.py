@@ -12,22 +12,25 @@ from jaxtyping import Array, Float, Int32, Key
 
 from veilflow._core.chunks import apply_in_chunks
 from veilflow.flows.code_flow import CodeFlow
-from veilflow.flows.codebook import Codebook
+from veilflow.flows.codebook import Codebook, span
 from veilflow.models.table.architecture import CodeArchitecture
-from veilflow.models.table.balance import balanced
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.conditional import draw
 from veilflow.models.table.density import AbstractTableDensity, Loss
 from veilflow.tabular.codec import EncodedRows
 
-_BALANCE_ROWS, _BALANCE_CELLS = 100_000, 2**21
-"""Rows that shares are compared on: fewer where columns are many, for time."""
 _CHUNK = 4096
+"""Rows scored at once by one compiled program."""
+_BALANCE_ROWS, _BALANCE_CELLS = 100_000, 2**21
+"""Rows and cells on which shares are compared, at most: wide tables take fewer rows, for speed."""
+_BALANCE_ROUNDS, _BALANCE_STEP = 4, 0.9
+_BALANCE_MOST = 3.0
+"""The most that one round moves the logarithm of a share."""
 
 
 @cache
 def _weighted_loss(last: float) -> Loss:
-    """Minus the log-density, the last column of the order counted `last` times."""
+    """The negative log-density, in which the last column of the order has the weight `last`."""
 
     def loss(flow: CodeFlow, codes: Array, key: Key[Array, ""]) -> Array:
         weights = np.ones(flow.dim)
@@ -39,18 +42,18 @@ def _weighted_loss(last: float) -> Loss:
 
 @dataclass(frozen=True)
 class CodeDensity(AbstractTableDensity):
-    """A `CodeFlow` over the codes of a coder; within a bin, the released histogram."""
+    """A `CodeFlow` over codes, and the released histograms within bins."""
 
     flow: CodeFlow
     label_weight: float = 1.0
-    """How often the last column of the order counts in training."""
+    """The weight in training of the last column of the order."""
 
     kind = "codes"
     public_loss = None
 
     @property
     def loss(self) -> Loss:
-        """Minus the log-density, the label weighted."""
+        """The negative log-density, in which the label has its weight."""
         return _weighted_loss(self.label_weight)
 
     @classmethod
@@ -62,13 +65,13 @@ class CodeDensity(AbstractTableDensity):
         label: int | None,
         key: Key[Array, ""],
     ) -> "CodeDensity":
-        """Columns that are independent; the key is spent, for the weights.
+        """A fresh density, in which columns are independent.
 
         Args:
-            coder: Of the table.
-            architecture: With all of its sizes.
-            label: The column that comes last in the order of the flow, and counts by its weight.
-            key: Spent here.
+            coder: The coder of the table.
+            architecture: The flow with all of its sizes.
+            label: The index of the label, which comes last in the order of the flow.
+            key: For the weights.
         """
         book = codebook_of(coder, architecture)
         flow = _flow(book, architecture, label=label, key=key)
@@ -76,7 +79,7 @@ class CodeDensity(AbstractTableDensity):
         return cls(coder, flow, 1.0 if label is None else architecture.label_weight)
 
     def records(self, rows: EncodedRows) -> Int32[np.ndarray, "rows columns"]:
-        """The codes of rows."""
+        """The codes of the rows."""
         return self.coder.codes(rows)
 
     def records_of_codes(
@@ -86,28 +89,28 @@ class CodeDensity(AbstractTableDensity):
         return codes
 
     def adjusted(self, key: Key[Array, ""]) -> "CodeDensity":
-        """With single columns as they were released."""
+        """This density with single columns as they were released."""
         masses = [column.mass for column in self.coder.columns]
         num_rows = min(_BALANCE_ROWS, _BALANCE_CELLS // len(masses))
         return self.with_flow(balanced(self.flow, masses, num_rows=num_rows, key=key))
 
     def draw(self, num_rows: int, key: Key[Array, ""], rng: np.random.Generator) -> EncodedRows:
-        """Exact draws."""
+        """Draw rows, exactly."""
         return self.coder.rows(np.asarray(draw(self.flow, key, num_rows)), rng)
 
     def log_prob(self, rows: EncodedRows) -> Float[np.ndarray, " rows"]:
-        """Exact scores."""
+        """The exact log-density of each row, in the units of the data."""
         codes = self.coder.codes(rows)
         exact = apply_in_chunks(lambda part: _log_prob(self.flow, part), codes, size=_CHUNK)
         return exact.astype(np.float64) + self.coder.log_within(rows)
 
     @property
     def num_features(self) -> tuple[int, ...]:
-        """Features of each ordered column; spikes have one of their own."""
+        """The number of features of each ordered column; spikes have one of their own."""
         return self.flow.codebook.num_waves
 
     def arrays(self) -> dict[str, Any]:
-        """Weights, biases and the shares they stand on."""
+        """Weights, biases, and logarithms of shares."""
         layers = [{"weight": layer.weight, "bias": layer.bias} for layer in self.flow.layers]
         return {"log_mass": self.flow.codebook.log_mass, "layers": layers}
 
@@ -124,11 +127,11 @@ class CodeDensity(AbstractTableDensity):
         """The shapes of `arrays`.
 
         Args:
-            num_codes: Of each column.
-            num_features: As the property says.
-            architecture: With all of its sizes.
-            ordered: Which columns have codes in their order.
-            label: The place of the label.
+            num_codes: The number of codes of each column.
+            num_features: The property of this name.
+            architecture: The flow with all of its sizes.
+            ordered: Whether the codes of each column are ordered.
+            label: The index of the label.
         """
         slots = sum(num for num, own in zip(num_codes, ordered, strict=True) if own)
 
@@ -155,10 +158,10 @@ class CodeDensity(AbstractTableDensity):
         *,
         label: int | None,
     ) -> "CodeDensity":
-        """The density of `arrays`; features are made again from the shares of the coder.
+        """The density that `arrays` described; features follow from the shares of the coder.
 
         Raises:
-            ValueError: Arrays are of other shapes than the columns ask for.
+            ValueError: The arrays do not have the shapes that the columns require.
         """
         book = codebook_of(coder, architecture)
         skeleton = eqx.filter_eval_shape(
@@ -166,7 +169,7 @@ class CodeDensity(AbstractTableDensity):
         )
         wanted = jax.tree.map(lambda leaf: leaf.shape, cls(coder, skeleton).arrays())
         if wanted != jax.tree.map(lambda leaf: leaf.shape, arrays):
-            raise ValueError("arrays do not have the shapes that the columns ask for.")
+            raise ValueError("arrays do not have the shapes that the columns require.")
         layers = [
             eqx.tree_at(lambda one: (one.weight, one.bias), layer, (own["weight"], own["bias"]))
             for layer, own in zip(skeleton.layers, arrays["layers"], strict=True)
@@ -180,7 +183,7 @@ class CodeDensity(AbstractTableDensity):
 def _flow(
     book: Codebook, architecture: CodeArchitecture, *, label: int | None, key: Key[Array, ""]
 ) -> CodeFlow:
-    # the label last: its shares given all other columns are what records say most about
+    # the label comes last: its distribution given all other columns is what matters most
     order = [j for j in range(book.num_columns) if j != label]
     order += [] if label is None else [label]
     assert architecture.hidden is not None
@@ -188,7 +191,7 @@ def _flow(
 
 
 def codebook_of(coder: Coder, architecture: CodeArchitecture) -> Codebook:
-    """The codebook of a coder: shares of codes, and features of ordered ones."""
+    """The codebook of a coder: shares of codes, and features of ordered codes."""
     columns = coder.columns
     assert architecture.num_waves is not None
     return Codebook.create(
@@ -202,3 +205,31 @@ def codebook_of(coder: Coder, architecture: CodeArchitecture) -> Codebook:
 @eqx.filter_jit
 def _log_prob(flow: CodeFlow, codes: Array) -> Array:
     return jax.vmap(flow.log_prob)(codes)
+
+
+def balanced(
+    flow: CodeFlow,
+    masses: list[Float[np.ndarray, " codes"]],
+    *,
+    num_rows: int,
+    key: Key[Array, ""],
+) -> CodeFlow:
+    """`flow` with biases at which its rows have about these shares of codes.
+
+    Noisy steps move the shares of single codes, which were released once, precisely. So rows are drawn
+    from the flow, their shares are compared with the released ones, and the difference is added to the
+    biases of the last layer. Only released numbers are read: it costs nothing.
+    """
+    book = flow.codebook
+    shift = np.asarray(book.log_mass, np.float64).copy()
+    for one in range(_BALANCE_ROUNDS):
+        moved = eqx.tree_at(lambda f: f.codebook.log_mass, flow, jnp.asarray(shift, jnp.float32))
+        codes = np.asarray(draw(moved, jax.random.fold_in(key, one), num_rows))
+        for j, mass in enumerate(masses):
+            # every code counts half a row more, so that none is lost for good
+            drawn = np.bincount(codes[:, j], minlength=len(mass)) + 0.5
+            wanted = np.maximum(mass, 1e-9) / np.maximum(mass, 1e-9).sum()
+            wanted = (wanted * num_rows + 0.5) / (num_rows + 0.5 * len(mass))
+            change = _BALANCE_STEP * (np.log(wanted) - np.log(drawn / drawn.sum()))
+            shift[span(book.slot_columns, j)] += np.clip(change, -_BALANCE_MOST, _BALANCE_MOST)
+    return eqx.tree_at(lambda f: f.codebook.log_mass, flow, jnp.asarray(shift, jnp.float32))

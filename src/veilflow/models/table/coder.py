@@ -1,27 +1,88 @@
 """Rows of a schema to rows of codes and back: what the flow sees of a table.
 
-A listed column has the codes of the schema. A column with positions has its bins, and a missing cell
-is one more code. What is inside a bin is drawn, and scored, by the released histogram of the column.
-`coding.py` makes coders.
+A listed column has the codes of the schema. A column with positions is cut into bins, and a missing
+cell is one more code. A bin is a run of cells with about its share of the records; a cell with more
+than that is a bin by itself. Within a bin, values are drawn and scored by the released histogram of
+the column. Everything here reads released counts: it is post-processing, and costs nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import jax
 import numpy as np
-from jaxtyping import Float, Int32
+from jaxtyping import Float, Int, Int32
 
-from veilflow.models.table.bins import Bins
-from veilflow.releases.table.cells import ColumnCells
+from veilflow.releases.table.cells import ColumnCells, cells_of
+from veilflow.releases.table.tree import estimate
 from veilflow.tabular.codec import EncodedRows
+from veilflow.tabular.columns import Column, Ordinal
+from veilflow.tabular.encoded import Vocabularies
+from veilflow.tabular.schema import Schema
+
+_FLOOR = 1e-3
+"""Mass spread evenly over all cells: a row where no noisy count was still has a density."""
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Runs of cells, and the mass of every cell."""
+
+    starts: Int[np.ndarray, " bins+1"]
+    """The first cell of each bin, then the number of cells."""
+    mass: Float[np.ndarray, " cells"]
+    """The share of each cell in the column; sums to 1."""
+
+    @property
+    def num(self) -> int:
+        """The number of bins."""
+        return len(self.starts) - 1
+
+    @property
+    def masses(self) -> Float[np.ndarray, " bins"]:
+        """The share of each bin in the column."""
+        return np.add.reduceat(self.mass, self.starts[:-1])
+
+    def of(self, cells: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " rows"]:
+        """The bin of each cell."""
+        return np.searchsorted(self.starts, cells, side="right") - 1
+
+    def draw(
+        self, bins: Int[np.ndarray, " rows"], uniform: Float[np.ndarray, " rows"]
+    ) -> Int[np.ndarray, " rows"]:
+        """Draw a cell from each of `bins` in proportion to the masses of its cells."""
+        up_to = np.concatenate([[0.0], np.cumsum(self.mass)])
+        low, high = up_to[self.starts[bins]], up_to[self.starts[bins + 1]]
+        cells = np.searchsorted(up_to, low + uniform * (high - low), side="right") - 1
+        return np.clip(cells, self.starts[bins], self.starts[bins + 1] - 1)
+
+    def log_within(self) -> Float[np.ndarray, " cells"]:
+        """The logarithm of each cell's share in its own bin."""
+        return np.log(self.mass) - np.log(self.masses)[self.of(np.arange(len(self.mass)))]
+
+
+def bins_of(counts: Float[np.ndarray, " cells"], *, most: int) -> Bins:
+    """About `most` bins, or fewer, from estimated counts of cells."""
+    cells = len(counts)
+    mass = (1 - _FLOOR) * counts / max(counts.sum(), 1e-30) + _FLOOR / cells
+    heavy = mass > 1 / most
+    # a tail of a few per cent still gets a fair number of bins: the root of its share of them
+    rest = np.where(heavy, 0.0, mass)
+    num = max(1, round(most * rest.sum() ** 0.5))
+    up_to = np.cumsum(rest) / max(rest.sum(), 1e-30)
+    even = np.searchsorted(up_to, np.arange(1, num) / num) + 1
+    alone = np.flatnonzero(heavy)
+    starts = np.unique(np.concatenate([[0, cells], even, alone, alone + 1]))
+    return Bins(starts[starts <= cells].astype(np.int64), mass)
 
 
 @dataclass(frozen=True)
 class CodedColumn:
-    """One column: the share of each code and, of a number, its cells and bins."""
+    """One column: the share of each code and, for a number, its cells and bins."""
 
     mass: Float[np.ndarray, " codes"]
-    """Share of each code, as declared or released; the missing code is the last."""
+    """The share of each code; the code of a missing cell is the last."""
     ordered: bool
     nullable: bool
     cells: ColumnCells | None = None
@@ -29,7 +90,7 @@ class CodedColumn:
 
     @property
     def num_codes(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return len(self.mass)
 
 
@@ -40,7 +101,7 @@ class Coder:
     columns: tuple[CodedColumn, ...]
 
     def with_masses(self, masses: Sequence[Float[np.ndarray, " codes"]]) -> "Coder":
-        """The same codes with other shares; what is inside a bin stays."""
+        """The same codes with other shares; the shares within a bin stay."""
         pairs = zip(self.columns, masses, strict=True)
         return Coder(tuple(replace(column, mass=mass / mass.sum()) for column, mass in pairs))
 
@@ -58,9 +119,8 @@ class Coder:
     def rows(
         self, codes: Int32[np.ndarray, "rows columns"], rng: np.random.Generator
     ) -> EncodedRows:
-        """Encoded rows with these codes, drawn within their bins."""
-        found = codes.astype(np.int32, copy=True)
-        positions = np.zeros(codes.shape)
+        """Draw encoded rows with these codes, from within their bins."""
+        encoded, positions = codes.astype(np.int32, copy=True), np.zeros(codes.shape)
         for j, column in enumerate(self.columns):
             if column.cells is None or column.bins is None:
                 continue
@@ -69,17 +129,128 @@ class Coder:
             cell_noise, place_noise = rng.uniform(size=(2, len(codes)))
             cells = column.bins.draw(bins, cell_noise)
             positions[:, j] = np.where(missing, 0.0, column.cells.draw(cells, place_noise))
-            found[:, j] = missing
-        return EncodedRows(found, positions)
+            encoded[:, j] = missing
+        return EncodedRows(encoded, positions)
 
     def log_within(self, rows: EncodedRows) -> Float[np.ndarray, " rows"]:
-        """Log-density of rows given their codes: mass of a value, or density in units of the data."""
+        """The log-density of rows given their codes: of a value, or in the units of the data."""
         total = np.zeros(len(rows))
         for j, column in enumerate(self.columns):
             if column.cells is None or column.bins is None:
                 continue
             each = column.bins.log_within() - column.cells.log_size
-            found = each[column.cells.of(rows.positions[:, j])]
             missing = column.nullable & (rows.codes[:, j] == 1)
-            total += np.where(missing, 0.0, found)
+            total += np.where(missing, 0.0, each[column.cells.of(rows.positions[:, j])])
         return total
+
+    def arrays(self) -> list[dict[str, np.ndarray]]:
+        """The released numbers of each column: shares of codes and, for a number, bins and cells."""
+        arrays = []
+        for column in self.columns:
+            own: dict[str, np.ndarray] = {"mass": np.asarray(column.mass, np.float64)}
+            if column.bins is not None:
+                own["starts"] = np.asarray(column.bins.starts, np.int64)
+                own["inside"] = np.asarray(column.bins.mass, np.float64)
+            arrays.append(own)
+        return arrays
+
+    @staticmethod
+    def shapes(
+        schema: Schema, vocabularies: Vocabularies, num_codes: Sequence[int]
+    ) -> list[dict[str, Any]]:
+        """The shapes of `arrays` for columns with these numbers of codes.
+
+        Raises:
+            ValueError: The columns of the schema cannot have these numbers of codes.
+        """
+        if len(num_codes) != len(schema.columns):
+            raise ValueError("there must be a number of codes for each column.")
+        shapes = []
+        for number, (name, column) in zip(num_codes, schema.columns.items(), strict=True):
+            own = {"mass": jax.ShapeDtypeStruct((number,), np.dtype(np.float64))}
+            if column.has_position:
+                bins, cells = number - column.nullable, cells_of(column).num
+                if not 0 < bins <= cells:
+                    raise ValueError("there are more bins than cells, or none.")
+                own["starts"] = jax.ShapeDtypeStruct((bins + 1,), np.dtype(np.int64))
+                own["inside"] = jax.ShapeDtypeStruct((cells,), np.dtype(np.float64))
+            elif number != column.num_codes(vocabularies.get(name)):
+                raise ValueError("there are not as many shares as codes.")
+            shapes.append(own)
+        return shapes
+
+    @classmethod
+    def restored(cls, schema: Schema, arrays: Sequence[Mapping[str, np.ndarray]]) -> "Coder":
+        """The coder that `arrays` described; cells follow from the schema.
+
+        Raises:
+            ValueError: Shares are not shares, or bins do not cover the cells of their column.
+        """
+        columns = []
+        for column, own in zip(schema.columns.values(), arrays, strict=True):
+            mass = _checked(own["mass"])
+            if not column.has_position:
+                columns.append(CodedColumn(mass, isinstance(column, Ordinal), column.nullable))
+                continue
+            cells, starts, inside = cells_of(column), own["starts"], _checked(own["inside"])
+            if not (np.diff(starts) > 0).all() or starts[0] != 0 or starts[-1] != cells.num:
+                raise ValueError("bins must start at increasing cells, from the first to the last.")
+            if not inside.min() > 0:
+                raise ValueError("every cell must have a share.")
+            bins = Bins(starts, inside)
+            columns.append(CodedColumn(mass, True, column.nullable, cells, bins))
+        return cls(tuple(columns))
+
+
+def _checked(mass: np.ndarray) -> np.ndarray:
+    if not (mass >= 0).all() or not abs(mass.sum() - 1) <= 1e-6:
+        raise ValueError("shares must be non-negative numbers that sum to 1.")
+    return mass
+
+
+def coder_of(
+    counts: Sequence[Float[np.ndarray, " counts"]],
+    columns: Sequence[Column],
+    *,
+    deviation: float,
+    most_bins: int,
+    num_records: float,
+) -> Coder:
+    """The coder that follows from noisy counts.
+
+    Args:
+        counts: The counts of each column, as `ColumnHistograms` releases them.
+        columns: The columns of the schema, with bounds.
+        deviation: The standard deviation of the noise in each count.
+        most_bins: About the largest number of bins of a number.
+        num_records: The number of records, declared or released.
+    """
+    coded = []
+    for column, count in zip(columns, counts, strict=True):
+        if not column.has_position:
+            mass = shares(count, deviation=deviation, total=num_records)
+            coded.append(CodedColumn(mass, isinstance(column, Ordinal), column.nullable))
+            continue
+        cells, share = cells_of(column), 0.0
+        if column.nullable:
+            share = float(np.clip(count[-1] / num_records, 1e-6, 1 - 1e-6))
+            count = count[:-1]
+        total = (1 - share) * num_records
+        bins = bins_of(estimate(count, cells.num, deviation=deviation, total=total), most=most_bins)
+        mass = np.append(bins.masses * (1 - share), share) if column.nullable else bins.masses
+        coded.append(CodedColumn(mass, True, column.nullable, cells, bins))
+    return Coder(tuple(coded))
+
+
+def shares(
+    counts: Float[np.ndarray, " codes"], *, deviation: float, total: float
+) -> Float[np.ndarray, " codes"]:
+    """Noisy counts as shares: shifted by one number and cut a little above zero, to the right sum."""
+    low, high = counts.min() - total, counts.max()
+    least = 0.1 * deviation + 0.5  # a count of zero is as likely as the noise makes it
+    for _ in range(60):  # bisection for the shift at which the rest sums to the total
+        middle = (low + high) / 2
+        too_much = np.maximum(counts - middle, least).sum() > total
+        low, high = (middle, high) if too_much else (low, middle)
+    shifted = np.maximum(counts - high, least)
+    return shifted / shifted.sum()

@@ -1,13 +1,13 @@
-"""Rows of a flow, also with some cells given: drawn in its order, then resampled by weight.
+"""Rows of a flow with given cells, and rows that satisfy the constraints of a schema.
 
-Where the given columns come first in that order every weight is the same, and rows are exact. Else
-rows are drawn with the given codes put in place, each weighs as much as these codes were likely on
-the way, and a share of all rows proportional to its weight is kept.
+Where the given columns come first in the order of the flow, all weights are equal and rows are exact
+draws. Otherwise rows are drawn with the given codes in place, weighted by how likely these codes were
+at their turn, and resampled in proportion to their weights.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,30 +20,36 @@ from veilflow.flows.code_sampler import FREE, CodeSampler
 from veilflow.releases.table.cells import is_real
 from veilflow.tabular.codec import EncodedRows, Vocabularies, encode, open_numbers
 from veilflow.tabular.columns import Categorical, Ordinal
+from veilflow.tabular.constraints import satisfied
 from veilflow.tabular.facts import OTHER
 from veilflow.tabular.positions import below_one, to_positions
 from veilflow.tabular.schema import Schema
 
 _PART = 128
-"""Rows drawn at once: the units of few rows stay in the cache of a processor."""
+"""Rows drawn at once: the hidden units of few rows stay in the cache of a processor."""
+_COMMON = 0.01
+"""The share from which on a pattern of gaps decides how many rows of the others are kept."""
+_LARGEST = 64.0
+"""The largest factor by which patterns are thinned: where almost no row satisfies the constraints, the
+shares of patterns may move."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """Cells that all rows shall have."""
+    """Cells that all rows are to have."""
 
     names: tuple[str, ...]
     fixed: Bool[np.ndarray, " columns"]
-    """Which columns they are in."""
+    """The columns that have them."""
     row: EncodedRows
-    """One row with these cells; the others hold anything."""
+    """A row with these cells; its other cells are arbitrary."""
 
     @classmethod
     def of(cls, cells: Mapping[str, Any], schema: Schema, vocabularies: Vocabularies) -> "Given":
-        """From values by the names of their columns; None is a missing cell.
+        """The given cells from values by column name; None is a missing cell.
 
         Raises:
-            ValueError: If there is no such column, or it does not have the value.
+            ValueError: There is no such column, or it does not have the value.
         """
         import pandas as pd
 
@@ -71,7 +77,7 @@ class Given:
         return cls(tuple(cells), fixed, EncodedRows(codes.astype(np.int32), positions))
 
     def put_into(self, rows: EncodedRows) -> EncodedRows:
-        """The rows with the given cells: within its bin, too, a number is what was given."""
+        """The rows with the given cells in place, numbers exactly as they were given."""
         return EncodedRows(
             np.where(self.fixed, self.row.codes, rows.codes),
             np.where(self.fixed, self.row.positions, rows.positions),
@@ -79,7 +85,7 @@ class Given:
 
 
 def _encoded(frame: Any, schema: Schema, vocabularies: Vocabularies) -> EncodedRows:
-    """One row of given cells; errors tell what may be given, and not how to mend a table."""
+    """One row of given cells. Errors say which cells can be given, not how to repair a table."""
     parts = []
     for name, column in schema.columns.items():
         cell, words = frame[name].item(), {n: v for n, v in vocabularies.items() if n == name}
@@ -112,7 +118,7 @@ def _listed(values: Sequence[Any]) -> str:
 
 @dataclass(frozen=True)
 class Weighted:
-    """Rows of codes with the logarithms of their weights."""
+    """Rows of codes, and the logarithms of their weights."""
 
     codes: Int32[np.ndarray, "rows columns"]
     log_weights: Float[np.ndarray, " rows"]
@@ -120,7 +126,7 @@ class Weighted:
 
 @eqx.filter_jit
 def draw(flow: CodeFlow, key: Key[Array, ""], num_rows: int) -> Int32[Array, "rows columns"]:
-    """`num_rows` independent rows."""
+    """Draw `num_rows` independent rows."""
     codes, _ = _draw_given(
         flow,
         jnp.full((num_rows, flow.dim), FREE),
@@ -137,20 +143,20 @@ def draw_given(
     allowed: Bool[np.ndarray, " slots"] | None = None,
     key: Key[Array, ""],
 ) -> Weighted:
-    """One row for each row of `given`, in which `FREE` marks what is to be drawn."""
+    """Draw a row for each row of `given`, in which `FREE` marks the cells to draw."""
     allowed = np.ones(flow.codebook.log_mass.shape, bool) if allowed is None else allowed
     codes, log_weights = _draw_given(flow, jnp.asarray(given), jnp.asarray(allowed), key)
     return Weighted(np.asarray(codes), np.asarray(log_weights, np.float64))
 
 
 def is_exact(flow: CodeFlow, given: Bool[np.ndarray, " columns"]) -> bool:
-    """Whether the given columns come before all free ones."""
+    """Whether the given columns come before all others in the order of the flow."""
     in_order = [bool(given[j]) for j in flow.order]
     return in_order == sorted(in_order, reverse=True)
 
 
 def effective_size(log_weights: Float[np.ndarray, " rows"]) -> float:
-    """How many rows of equal weight say as much."""
+    """The effective sample size: the number of equally weighted rows that say as much."""
     weights = np.exp(log_weights - log_weights.max())
     return float(weights.sum() ** 2 / (weights**2).sum())
 
@@ -158,11 +164,11 @@ def effective_size(log_weights: Float[np.ndarray, " rows"]) -> float:
 def resampled(
     log_weights: Float[np.ndarray, " rows"], num_rows: int, rng: np.random.Generator
 ) -> Int[np.ndarray, " num_rows"]:
-    """Places of `num_rows` of the rows, each as often as its weight says, by systematic draws."""
+    """Indices of `num_rows` rows in proportion to their weights, by systematic resampling."""
     weights = np.exp(log_weights - log_weights.max())
     up_to = np.cumsum(weights) / weights.sum()
-    at = (np.arange(num_rows) + rng.uniform()) / num_rows
-    return rng.permutation(np.minimum(np.searchsorted(up_to, at), len(up_to) - 1))
+    points = (np.arange(num_rows) + rng.uniform()) / num_rows
+    return rng.permutation(np.minimum(np.searchsorted(up_to, points), len(up_to) - 1))
 
 
 @eqx.filter_jit
@@ -171,3 +177,41 @@ def _draw_given(flow: CodeFlow, given: Array, allowed: Array, key: Array) -> tup
     return jax.lax.map(
         lambda one: sampler.sample_given(one[0], one[1], allowed), (keys, given), batch_size=_PART
     )
+
+
+class Constrained(NamedTuple):
+    """Rows that satisfy all constraints."""
+
+    rows: EncodedRows
+    log_weights: Float[np.ndarray, " rows"]
+    shares: Float[np.ndarray, " rows"]
+    """The share to keep of rows like this one, so that patterns of gaps keep theirs; in (0, 1]."""
+
+
+def constrained(
+    rows: EncodedRows, log_weights: Float[np.ndarray, " rows"], schema: Schema
+) -> Constrained:
+    """The rows that satisfy the constraints, with gaps as often as among all rows.
+
+    `AtMost` allows every row with a gap, so dropping only the rows that violate it would leave too many
+    gaps. Each pattern of gaps in the constrained columns keeps its share instead.
+    """
+    kept = satisfied(rows, schema)
+    named = {name for constraint in schema.constraints for name in constraint.columns}
+    places = [j for j, n in enumerate(schema.names) if n in named and schema.columns[n].nullable]
+    shares = np.ones(int(kept.sum()))
+    if places and kept.any() and not kept.all():
+        # no open column has constraints, so every number of codes is known
+        gap = np.array([schema.columns[schema.names[j]].num_codes() - 1 for j in places])
+        _, pattern = np.unique(rows.codes[:, places] == gap, axis=0, return_inverse=True)
+        shares = _shares(pattern.reshape(-1), kept, np.exp(log_weights - log_weights.max()))
+    return Constrained(rows.take(kept), log_weights[kept], shares)
+
+
+def _shares(pattern: np.ndarray, kept: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    drawn = np.bincount(pattern, weights)
+    left = np.bincount(pattern[kept], weights[kept], minlength=len(drawn))
+    lost = np.divide(drawn, left, out=np.ones_like(drawn), where=left > 0)
+    most = lost[drawn >= _COMMON * drawn.sum()].max()
+    most = min(most, _LARGEST)
+    return np.minimum(lost, most)[pattern[kept]] / most

@@ -1,7 +1,7 @@
-"""What a fit and a fitted table ask of a kind of flow: the one protocol with two implementations.
+"""The interface between table models and their flows, which has two implementations.
 
-`CodeDensity` has the flow of codes, `HFlowDensity` the paper's flow. Both stand on the same coder,
-which was released before; docs/developer/decisions.md says why there are two.
+`CodeDensity` has the flow of codes, `HFlowDensity` the paper's flow. Both work on the same coder, which
+was released before; docs/developer/decisions.md says why there are two.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from veilflow.models.table.coder import Coder
 from veilflow.tabular.codec import EncodedRows
 
 Loss = Callable[[Any, PyTree, Key[Array, ""]], Array]
-"""loss(flow, record, key) of one record."""
+"""`loss(flow, record, key)` of one record."""
 
 
 @dataclass(frozen=True)
@@ -27,31 +27,31 @@ class AbstractTableDensity(ABC):
     flow: Any
 
     kind: ClassVar[str]
-    """Its name in messages."""
+    """The name of the flow in messages."""
     public_loss: ClassVar[Callable[[Any], Array] | None]
 
     @property
     @abstractmethod
     def loss(self) -> Loss:
-        """A plain function, the same for the same settings: one compiled program serves all fits."""
+        """The loss: one function for equal settings, so that fits share one compiled program."""
 
     @abstractmethod
     def records(self, rows: EncodedRows) -> PyTree:
-        """What training sees of rows, row by row: arrays with the row as first axis."""
+        """The records of training, each from its own row: arrays with the row as first axis."""
 
     def records_of_codes(
         self, codes: Int32[np.ndarray, "rows columns"], rng: np.random.Generator
     ) -> PyTree:
-        """The same of rows of codes, such as a marginal model draws."""
+        """The records of rows of codes, such as a model of marginals draws."""
         return self.records(self.coder.rows(codes, rng))
 
     def adjusted(self, key: Key[Array, ""]) -> Self:
-        """With released shares of columns brought back into the flow, where it can take them."""
+        """This density with the released shares of columns restored, where the flow allows it."""
         return self
 
     @abstractmethod
     def draw(self, num_rows: int, key: Key[Array, ""], rng: np.random.Generator) -> EncodedRows:
-        """Rows of the schema."""
+        """Draw rows of the schema."""
 
     @abstractmethod
     def log_prob(self, rows: EncodedRows) -> Float[np.ndarray, " rows"]:
@@ -59,13 +59,13 @@ class AbstractTableDensity(ABC):
 
     @property
     def num_features(self) -> tuple[int, ...]:
-        """What the shapes of its arrays follow from beside the schema; nothing by default."""
+        """The numbers of features of columns, where the shapes of arrays depend on them."""
         return ()
 
     @abstractmethod
     def arrays(self) -> Any:
-        """The released numbers of the flow, as a tree."""
+        """The released arrays of the flow, as a tree."""
 
     def with_flow(self, flow: Any) -> Self:
-        """The same with another flow."""
+        """This density with another flow."""
         return replace(self, flow=flow)

@@ -1,4 +1,4 @@
-"""A fitted table flow: rows, scores, given cells, gaps filled, files. Everything in it is released."""
+"""The fitted model of `TableFlow`: rows, scores, given cells and gaps filled, with its guarantee."""
 
 import os
 import warnings
@@ -15,21 +15,20 @@ from veilflow._core.keys import Secret
 from veilflow.flows.code_flow import FREE, CodeFlow
 from veilflow.models.estimator import Fit, facts_of
 from veilflow.models.fitted import ARRAYS, Fitted
-from veilflow.models.table import parts, restoring
+from veilflow.models.table import table_parts as parts
 from veilflow.models.table.code_density import CodeDensity
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.conditional import (
     Given,
+    constrained,
     draw_given,
     effective_size,
     is_exact,
     resampled,
 )
-from veilflow.models.table.constrained import constrained
 from veilflow.models.table.density import AbstractTableDensity
 from veilflow.models.table.imputation import filled_table
 from veilflow.models.table.table_plan import TablePlan
-from veilflow.releases.plan import FitPlan
 from veilflow.tabular.codec import EncodedRows, decode, encode, write_encoded
 from veilflow.tabular.frames import library_of, to_library
 from veilflow.tabular.schema import Schema
@@ -37,21 +36,23 @@ from veilflow.tabular.schema import Schema
 _BLOCK = 16_384
 """Rows drawn by one call; a power of two."""
 _CANDIDATES = 8
-"""Rows drawn for each row that is kept, where given cells do not come first."""
+"""Rows drawn for each row that is kept, if the given columns do not come first."""
 _TRIES = 20
-"""Blocks in a row without a single row that fulfills the constraints, before giving up."""
+"""Consecutive blocks without any row that satisfies the constraints, before giving up."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FittedTableFlow(Fitted):
-    """A private density over rows of a schema. May be published.
+    """A released density over rows of a schema. Its methods are post-processing and cost nothing.
 
     Attributes:
-        schema: Declared, with what was discovered.
-        vocabularies: Discovered values of open columns.
-        num_codes: Codes of each column: values, or bins of a number, and one for a missing cell.
-        num_features: What the flow of codes sees of each ordered column; empty for another flow.
-        arrays: Shares of codes, bins, and the numbers of the flow.
+        plan: The plan that was executed.
+        schema: The declared schema, with everything that was discovered.
+        vocabularies: The discovered values of open columns.
+        num_codes: The number of codes of each column: of its values, or of the bins of a number, and
+            one for a missing cell.
+        num_features: The number of features of each ordered column; empty but for the flow of codes.
+        arrays: Shares of codes, bins, and the arrays of the flow.
     """
 
     kind: ClassVar[str] = "TableFlow"
@@ -64,18 +65,17 @@ class FittedTableFlow(Fitted):
     arrays: dict[str, Any] = field(repr=False, metadata=ARRAYS)
 
     def __post_init__(self) -> None:
-        _ = self.density  # or the parts do not belong together
+        _ = self.density  # raises unless the parts belong together
 
     @classmethod
     def of(cls, density: AbstractTableDensity, fit: Fit) -> Self:
-        """The model of a density that was fitted."""
-        assert isinstance(fit.plan, TablePlan)
+        """The model of a fitted density."""
         return cls(
             schema=parts.schema(fit),
             vocabularies=parts.vocabularies(fit),
             num_codes=tuple(column.num_codes for column in density.coder.columns),
             num_features=density.num_features,
-            arrays=restoring.arrays_of(density),
+            arrays=parts.arrays_of(density),
             plan=fit.plan,
             guarantee=fit.plan.guarantee,
             facts=facts_of(fit.plan, num_records=fit.num_records),
@@ -83,14 +83,12 @@ class FittedTableFlow(Fitted):
 
     @cached_property
     def density(self) -> AbstractTableDensity:
-        """The flow, and the coder between it and rows."""
-        return restoring.restored(self.plan, self.schema, self.vocabularies, self.arrays)
+        """The flow, and the coder between it and the rows."""
+        return parts.restored(self.plan, self.schema, self.vocabularies, self.arrays)
 
     @classmethod
-    def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> dict[str, Any]:
-        if not isinstance(plan, TablePlan):
-            raise ValueError("the plan is that of another model.")
-        return restoring.shapes_of(
+    def shapes(cls, plan: Any, public: dict[str, Any], *, num_numbers: int) -> dict[str, Any]:
+        return parts.shapes_of(
             plan,
             public["schema"],
             public["vocabularies"],
@@ -101,12 +99,12 @@ class FittedTableFlow(Fitted):
 
     @property
     def flow(self) -> Any:
-        """The trained flow: of codes, or the paper's."""
+        """The trained flow."""
         return self.density.flow
 
     @property
     def coder(self) -> Coder:
-        """From cells to codes and back."""
+        """The coder from cells to codes and back."""
         return self.density.coder
 
     @property
@@ -122,21 +120,21 @@ class FittedTableFlow(Fitted):
         seed: int | None = None,
         like: Any = "pandas",
     ) -> Any:
-        """Synthetic rows as a frame, with the columns and types of the schema.
+        """Draw synthetic rows as a frame with the columns and types of the schema.
 
-        With `given` cells rows are exact draws where their columns come first in the order of the
-        flow (`order`). Elsewhere more rows are drawn and resampled by weight; a warning states how
-        many rows of equal weight say as much. Only the flow of codes takes given cells.
+        With `given` cells, rows are exact draws if the given columns come first in the order of the
+        flow (`order`). Otherwise more rows are drawn and resampled by weight, and a warning states
+        the effective sample size. Only the flow of codes takes given cells.
 
         Args:
-            num_rows: How many.
-            given: Values of some columns that all rows shall have; None for a missing cell. Numbers
-                out of range are moved into it.
-            seed: For the same rows each time. Never the seed of a fit.
+            num_rows: The number of rows.
+            given: Values that all rows are to have in some columns; None for a missing cell. Numbers
+                out of range are clamped.
+            seed: For the same rows each time. Never use the seed of a fit.
             like: "pandas", "polars", "pyarrow", or a frame whose library and order to take.
 
         Raises:
-            ValueError: If no row fulfills what is given and the constraints of the schema, or cells
+            ValueError: No row satisfies the given cells and the constraints of the schema, or cells
                 are given to another flow than that of codes.
         """
         check.count(num_rows=num_rows, at_least=0)
@@ -157,14 +155,14 @@ class FittedTableFlow(Fitted):
 
         Args:
             path: A .csv, .tsv, .parquet or .arrow file.
-            num_rows: How many.
+            num_rows: The number of rows.
             given: As for `sample`.
             seed: As for `sample`.
-            monitor: Called with the number of rows drawn so far, after each piece.
+            monitor: Called with the number of rows drawn so far, after each chunk.
         """
         check.count(num_rows=num_rows, at_least=0)
 
-        def parts() -> Iterator[EncodedRows]:
+        def chunks() -> Iterator[EncodedRows]:
             done = 0
             for block in self._blocks(num_rows, Secret.from_seed(seed), given):
                 yield block
@@ -172,23 +170,24 @@ class FittedTableFlow(Fitted):
                 if monitor is not None:
                     monitor(done)
 
-        write_encoded(parts(), path, self.schema, vocabularies=self.vocabularies)
+        write_encoded(chunks(), path, self.schema, vocabularies=self.vocabularies)
 
     def log_prob(
         self, rows: Any, *, extra: str = "error", invalid: str = "error"
     ) -> Float[np.ndarray, " rows"]:
         """The natural logarithm of the density of each row.
 
-        Listed, whole and gridded values count with their probability, and so do missing cells, zero
-        and the two bounds of real numbers; other real numbers with a density in units of the data.
-        Rows that break a constraint count like any other. The result for private rows is as private
-        as the rows are. The flow of codes gives exact numbers; the paper's flow (`vf.hflow`) gives
-        an estimate by draws of noise, the same each time, that is a lower bound in expectation.
+        Listed, integer and gridded values have a probability, and so do missing cells, zero and the
+        two bounds of real numbers; other real numbers have a density in the units of the data. Rows
+        that violate a constraint are scored like any other. The result for private rows is as
+        private as the rows are. The flow of codes gives exact numbers; the paper's flow (`vf.hflow`)
+        gives an estimate by draws of noise, the same each time, that is a lower bound in
+        expectation.
 
         Args:
             rows: A frame or a file with the columns of the schema.
-            extra: What to do about other columns: "error", or "ignore" them.
-            invalid: What to do about cells that are not as declared, as for `fit`.
+            extra: How to treat other columns, as for `fit`.
+            invalid: How to treat cells that are not as declared, as for `fit`.
         """
         encoded = encode(
             rows, self.schema, vocabularies=self.vocabularies, extra=extra, invalid=invalid
@@ -198,18 +197,18 @@ class FittedTableFlow(Fitted):
     def impute(
         self, rows: Any, *, seed: int | None = None, like: Any = None, extra: str = "error"
     ) -> Any:
-        """The rows with their gaps filled by draws from the model, given what is there.
+        """Fill the gaps of rows by draws from the model, given the observed cells.
 
-        A draw, not a best guess: filled rows spread as rows of the model do. What is there is kept,
-        in the types of the schema; numbers out of range are moved into it. Constraints hold in
-        filled rows wherever some draw fulfills them. The result is as private as the rows are. Only
-        the flow of codes can do it.
+        A gap is filled by a draw and not by the most likely value, so that filled rows vary as rows
+        of the model do. Observed cells are kept, in the types of the schema; numbers out of range
+        are clamped. Filled rows satisfy the constraints wherever some draw does. The result is as
+        private as the rows are. Only the flow of codes can fill gaps.
 
         Args:
             rows: A frame or a file with the columns of the schema.
-            seed: For the same fillings each time.
+            seed: For the same draws each time.
             like: "pandas", "polars" or "pyarrow"; None for the library of `rows`.
-            extra: What to do about other columns: "error", or "ignore" them.
+            extra: How to treat other columns, as for `fit`.
 
         Returns:
             A frame with the columns of the schema.
@@ -227,7 +226,7 @@ class FittedTableFlow(Fitted):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Columns in the order in which the flow of codes draws them."""
+        """The columns in the order in which the flow of codes draws them."""
         return tuple(self.schema.names[j] for j in self._code_flow("order").order)
 
     def _no_rows(self) -> EncodedRows:
@@ -237,7 +236,7 @@ class FittedTableFlow(Fitted):
     def _blocks(
         self, num_rows: int, secret: Secret, cells: Mapping[str, Any] | None
     ) -> Iterator[EncodedRows]:
-        """Rows that fulfill the constraints, a block at a time."""
+        """Rows that satisfy the constraints, a block at a time."""
         given = Given.of(cells, self.schema, self.vocabularies) if cells else None
         exact = given is None or is_exact(self._code_flow("given"), given.fixed)
         left, block, without = num_rows, 0, 0
@@ -248,7 +247,7 @@ class FittedTableFlow(Fitted):
             without = 0 if len(rows) else without + 1
             if without == _TRIES:
                 raise ValueError(
-                    f"none of {_TRIES * _BLOCK:,} rows fulfills the constraints of the schema"
+                    f"none of {_TRIES * _BLOCK:,} rows satisfies the constraints of the schema"
                     f"{' and what is given' if given else ''}. They contradict what the model "
                     "learned, or each other."
                 )
@@ -271,19 +270,17 @@ class FittedTableFlow(Fitted):
         """A block of rows and the logarithms of their weights."""
         if given is None:
             return self.density.draw(_BLOCK, secret.key("rows", block), rng), np.zeros(_BLOCK)
-        asked = np.where(given.fixed, self.coder.codes(given.row)[0], FREE).astype(np.int32)
+        codes = np.where(given.fixed, self.coder.codes(given.row)[0], FREE).astype(np.int32)
         drawn = draw_given(
-            self._code_flow("given"),
-            np.tile(asked, (_BLOCK, 1)),
-            key=secret.key("given", block),
+            self._code_flow("given"), np.tile(codes, (_BLOCK, 1)), key=secret.key("given", block)
         )
         return given.put_into(self.coder.rows(drawn.codes, rng)), drawn.log_weights
 
-    def _code_flow(self, asked: str) -> CodeFlow:
-        """The flow of codes, for what no other flow can do."""
+    def _code_flow(self, use: str) -> CodeFlow:
+        """The flow of codes, for a use that no other flow supports."""
         if not isinstance(self.density, CodeDensity):
             raise ValueError(
-                f"{asked}: only the flow of codes can do this, and this model has the flow "
+                f"{use}: only the flow of codes can do this, and this model has the flow "
                 f"{self.density.kind!r}. Fit a TableFlow with flow=vf.codes() for it."
             )
         return self.density.flow

@@ -1,7 +1,7 @@
-"""Gaps of a table filled by draws from a flow, given the cells that are there.
+"""Gaps of a table filled by draws from a flow, given the observed cells.
 
-For every row with gaps some rows are drawn with its own codes in place; one of them is chosen by
-weight. Whoever fills gaps of private rows gets private rows: nothing here is a release.
+For every row with gaps several rows are drawn with its own codes in place, and one of them is chosen by
+weight. Filled rows are as private as the rows were: nothing here is a release.
 """
 
 import itertools
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 _ROWS = 1024
 """Rows whose gaps are filled at once."""
 _PARTICLES = 32
-"""Rows drawn for each of them."""
+"""Candidates drawn for each row."""
 _TRIES = 8
-"""How often rows are filled again whose fillings break a constraint."""
+"""How often a row is filled again if it violates a constraint."""
 
 
 def filled_table(
@@ -43,33 +43,34 @@ def filled_table(
     extra: str,
     secret: Secret,
 ) -> "pa.Table":
-    """The table in `source` without gaps. What is there stays as it is."""
+    """The table in `source` with its gaps filled. Observed cells stay as they are."""
     rows = encode(source, schema, vocabularies=vocabularies, extra=extra)
     codes = coder.codes(rows)
     gaps = np.zeros(codes.shape, bool)
     for j, column in enumerate(coder.columns):
         gaps[:, j] = column.nullable & (codes[:, j] == column.num_codes - 1)
-    found = rows.codes.copy(), rows.positions.astype(np.float64)
+    new_codes, positions = rows.codes.copy(), rows.positions.astype(np.float64)
     holes, blocks = np.flatnonzero(gaps.any(axis=1)), itertools.count()
     for _ in range(_TRIES):
         for first in range(0, len(holes), _ROWS):
             part = holes[first : first + _ROWS]
             own = rows.take(part), codes[part], gaps[part]
             new = _filled(*own, flow, coder, schema, secret, next(blocks))
-            found[0][part], found[1][part] = new.codes, new.positions
-        holes = _still_broken(EncodedRows(*found), gaps, holes, schema)
-    return _with_own_cells(source, EncodedRows(*found), gaps, schema, vocabularies)
+            new_codes[part], positions[part] = new.codes, new.positions
+        holes = _still_broken(EncodedRows(new_codes, positions), gaps, holes, schema)
+    filled = EncodedRows(new_codes, positions)
+    return _with_own_cells(source, filled, gaps, schema, vocabularies)
 
 
 def _still_broken(
     rows: EncodedRows, gaps: np.ndarray, filled: np.ndarray, schema: Schema
 ) -> np.ndarray:
-    """Places of the filled rows that break a constraint on a column that was filled."""
+    """Indices of the filled rows that violate a constraint on a column that was filled."""
     broken = np.zeros(len(filled), bool)
     each = satisfied_each(rows.take(filled), schema)
-    for constraint, fulfilled in zip(schema.constraints, each.T, strict=True):
+    for constraint, satisfied in zip(schema.constraints, each.T, strict=True):
         places = [schema.names.index(name) for name in constraint.columns]
-        broken |= gaps[filled][:, places].any(axis=1) & ~fulfilled
+        broken |= gaps[filled][:, places].any(axis=1) & ~satisfied
     return filled[broken]
 
 
@@ -84,14 +85,14 @@ def _filled(
     block: int,
 ) -> EncodedRows:
     """The rows with their gaps filled."""
-    asked = np.full((_ROWS, codes.shape[1]), FREE, np.int32)  # always as many: compiled once
-    asked[: len(codes)] = np.where(gaps, FREE, codes)
-    asked = np.repeat(asked, _PARTICLES, axis=0)
+    given = np.full((_ROWS, codes.shape[1]), FREE, np.int32)  # of one size: compiled once
+    given[: len(codes)] = np.where(gaps, FREE, codes)
+    given = np.repeat(given, _PARTICLES, axis=0)
     allowed = np.ones(flow.codebook.log_mass.shape, bool)
     for j, column in enumerate(coder.columns):
         if column.nullable:  # a gap is not filled by a gap
             allowed[span(flow.codebook.slot_columns, j).stop - 1] = False
-    drawn = draw_given(flow, asked, allowed=allowed, key=secret.key("gaps", block))
+    drawn = draw_given(flow, given, allowed=allowed, key=secret.key("gaps", block))
     rng = np.random.default_rng(secret.words("imputation", block, 1)[0])
     each = np.repeat(np.arange(len(codes)), _PARTICLES)
     new, own, free = coder.rows(drawn.codes[: len(each)], rng), rows.take(each), gaps[each]
@@ -100,7 +101,7 @@ def _filled(
     )
     weights = drawn.log_weights[: len(each)]
     if schema.constraints:
-        # a row's own cells may leave no way to fulfill one of them: the others still count
+        # if a row's own cells rule one of them out, the others still count
         weights = weights - 1e6 * (~satisfied_each(new, schema)).sum(axis=1)
     weights = weights.reshape(-1, _PARTICLES)
     best = np.argmax(weights + rng.gumbel(size=weights.shape), axis=1)
@@ -114,7 +115,7 @@ def _with_own_cells(
     schema: Schema,
     vocabularies: Vocabularies,
 ) -> "pa.Table":
-    """The table of `rows`, with words that were not discovered and reals as the source has them."""
+    """The table of `rows`, with undiscovered values and real numbers as the source has them."""
     import pyarrow as pa
 
     codes, words = rows.codes.copy(), {name: list(v) for name, v in vocabularies.items()}

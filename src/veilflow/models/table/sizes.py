@@ -1,8 +1,9 @@
-"""How many numbers a fit of a table has at most, known before the rows.
+"""Upper bounds on the number of released numbers of a table fit, known before the rows are.
 
-How many numbers get noise depends on what is discovered and on how numbers are cut into bins. Its
-price, the distance of grid noise from a Gaussian, grows with their number; so it is settled for the
-most that there can be. Counts, discoveries and choices of marginals draw exact noise in any case.
+How many numbers get noise depends on what is discovered and on how numbers are cut into bins. The
+distance of grid noise from a Gaussian, which is paid for, grows with their number; so the price is
+settled for the largest number there can be. Counts, discoveries and choices of marginals draw exact
+noise in any case.
 """
 
 from collections.abc import Iterator
@@ -23,33 +24,33 @@ from veilflow.tabular.columns import Column, Numeric, OpenCategorical, Ordinal
 from veilflow.tabular.schema import Schema
 
 _MOST_SPIKES = 20
-"""Bins of a column that hold a twentieth of it or more, which a flow of codes sees one by one."""
+"""A flow of codes sees each bin that holds a twentieth of its column or more as a feature."""
 _BINS = 3
-"""Bins over `most_bins`: those of the rest, heavy cells, and what is cut off between them."""
+"""Largest number of bins over `most_bins`: even bins, heavy cells, and the bins cut off by those."""
 
 
 def largest_flow(schema: Schema, flow: CodeArchitecture | HFlowArchitecture) -> Any:
     """The shapes of a flow with at least as many numbers as the one that will be trained.
 
     Args:
-        schema: As declared.
-        flow: With all of its sizes.
+        schema: The declared schema.
+        flow: The flow with all of its sizes.
     """
-    key = jax.random.key(0)  # shapes are all that is made
+    key = jax.random.key(0)  # only shapes are computed
     columns = schema.columns.values()
     if isinstance(flow, HFlowArchitecture):
         variables = Variables(_kinds(schema))
         return eqx.filter_eval_shape(lambda: flow.build(variables, key=key))
     assert flow.hidden is not None
     hidden = flow.hidden
-    # a network sees as many numbers of a listed column as it has codes
-    seen = [np.ones(_most_features(column, flow)) for column in columns]
-    book = Codebook.create(seen, ordered=[False] * len(seen))
+    # a listed column has as many features as codes
+    features = [np.ones(_most_features(column, flow)) for column in columns]
+    book = Codebook.create(features, ordered=[False] * len(features))
     return eqx.filter_eval_shape(lambda: CodeFlow.create(book, key=key, hidden=hidden))
 
 
 def histogram_numbers(schema: Schema) -> int:
-    """Numbers in the histograms of all columns, at most."""
+    """The largest number of counts in the histograms of all columns."""
     total = 0
     for column in schema.columns.values():
         if column.has_position:
@@ -60,7 +61,7 @@ def histogram_numbers(schema: Schema) -> int:
 
 
 def histogram_levels(schema: Schema) -> int:
-    """Numbers in these histograms that one row changes, at most."""
+    """The largest number of these counts that one row changes."""
     return sum(
         len(level_sizes(_most_cells(column))) if column.has_position else 1
         for column in schema.columns.values()
@@ -68,7 +69,7 @@ def histogram_levels(schema: Schema) -> int:
 
 
 def most_codes(schema: Schema, *, most_bins: int) -> tuple[int, ...]:
-    """Codes of each column in the model, at most."""
+    """The largest number of codes of each column."""
     return tuple(
         _BINS * most_bins + column.nullable if column.has_position else _listed_codes(column)
         for column in schema.columns.values()
@@ -76,7 +77,7 @@ def most_codes(schema: Schema, *, most_bins: int) -> tuple[int, ...]:
 
 
 def _most_features(column: Column, flow: CodeArchitecture) -> int:
-    """Numbers that a flow of codes sees of a column, at most."""
+    """The largest number of features that a flow of codes has of a column."""
     if column.has_position or isinstance(column, Ordinal):
         assert flow.num_waves is not None
         return flow.num_waves + _MOST_SPIKES + column.nullable
@@ -96,7 +97,7 @@ def _most_cells(column: Column) -> int:
 
 
 def _kinds(schema: Schema) -> Iterator[Kind]:
-    """Variables of the paper's flow, with as many codes as there can be."""
+    """The variables of the paper's flow, with the largest number of codes."""
     for column in schema.columns.values():
         if not column.has_position:
             yield Listed(_listed_codes(column))

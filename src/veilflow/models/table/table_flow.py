@@ -1,28 +1,31 @@
 """DP-HFlow: a private density over tables of numbers, categories, dates and gaps.
 
 After Lee, Kim, Jeong, Ro, "Differentially private normalizing flows for synthetic tabular data
-generation" (2022), made sound (everything declared or paid, Poisson sampling, the PLD accountant) and
-taken further: columns are cut by a released histogram, so that spikes and tails keep their shape; the
-flow starts from a few noisy marginals, which cost little; then it is trained on the records.
+generation" (2022), made sound (everything is declared or paid for, Poisson sampling, the PLD
+accountant) and extended: numbers are cut into bins by a released histogram, so that spikes and tails
+keep their shape; the flow starts from a few noisy marginals, which cost little; then it is trained on
+the records.
 """
 
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from veilflow._core import fields
 from veilflow._core.errors import PrivacyError
 from veilflow.engine.training import Training
 from veilflow.models.estimator import Estimator, Fit, Source
 from veilflow.models.settings import check_budget, is_training, seed
-from veilflow.models.table import parts
+from veilflow.models.table import table_parts as parts
 from veilflow.models.table.architecture import (
     CodeArchitecture,
     HFlowArchitecture,
     TableArchitecture,
 )
 from veilflow.models.table.fitted_table import FittedTableFlow
-from veilflow.models.table.table_plan import WARM_STARTS, TablePlan, Wish, plan_table
+from veilflow.models.table.table_plan import TablePlan, plan_table
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.count import Count
@@ -43,29 +46,30 @@ class TableFlow(Estimator[FittedTableFlow]):
 
     Guarantee:
         Everything `fit` returns is (epsilon, delta)-differentially private as `budget` says, for
-        adding or removing one row, by the PLD accountant. What the schema says, and the number of
-        records if given, count as declared public facts; nothing else is read from the rows without
-        being paid for.
+        adding or removing one row, by the PLD accountant. The schema, and the number of records if
+        given, are declared public facts; nothing else is read from the rows without being paid for.
 
-    Only the schema and the budget have to be given. What is left at None is set by
-    `models/table/table_plan.py`, from public facts alone.
+    Only the schema and the budget are required. The planner (`models/table/table_plan.py`) sets
+    whatever is left at None, from public facts alone.
 
     Args:
         schema: The declared columns.
-        budget: What the whole fit may spend. An infinite epsilon fits without privacy, for reference.
-        num_records: How many records there are, if that may be known. Otherwise a private count is
-            paid for with 2 % of epsilon.
-        warm_start: "marginals" to start from noisy marginals of a few columns each, which are paid
-            for, or "none" to train from single columns.
-        warm_share: What a warm start takes of the squared privacy parameter. Without training
-            (`steps=0`) and no share given, it takes all that is left.
-        pay_for_discovery: Fit a schema with unconfirmed facts: they are forgotten, and discovered
-            for a share of the budget. The kind of every column must be confirmed all the same.
-        flow: The flow to train: `vf.codes(...)`, which is exact, fills gaps and takes given cells,
-            or `vf.hflow(...)`, the flow of the paper. None for the flow of codes.
+        budget: The privacy budget of the whole fit. An infinite epsilon fits without privacy, for
+            reference.
+        num_records: The number of records, if it may be public. Otherwise a private count is paid
+            for with 2 % of epsilon.
+        warm_start: Whether the flow starts from noisy marginals of a few columns each, which are paid
+            for; or the share of the squared privacy parameter that they take. With True the share is
+            0.3, or all that is left where `steps=0` asks for no training. With False the flow is
+            trained from single columns.
+        pay_for_discovery: Fit a schema with unconfirmed facts: they are dropped, and discovered for
+            a share of the budget. The kind of every column must be confirmed all the same.
+        flow: The flow to train: `vf.codes(...)`, which has exact densities, fills gaps and takes
+            given cells, or `vf.hflow(...)`, the flow of the paper. None for the flow of codes.
         training: How the flow is trained, as `vf.Training(...)`.
-        seed: For repeatable research. The guarantee then says that the seed was chosen. Counts,
-            discoveries and choices of marginals stay random.
+        seed: For repeatable research, and for one fit only: two fits with the same seed have the
+            same noise. The guarantee then says that the seed was chosen. Counts, discoveries and
+            choices of marginals stay random.
 
     Example:
         >>> import veilflow as vf
@@ -77,8 +81,7 @@ class TableFlow(Estimator[FittedTableFlow]):
     schema: Schema
     budget: Budget
     num_records: int | None = None
-    warm_start: str = "marginals"
-    warm_share: float | None = None
+    warm_start: bool | float = True
     pay_for_discovery: bool = False
     flow: CodeArchitecture | HFlowArchitecture | None = None
     training: Training = field(default_factory=Training)
@@ -90,8 +93,7 @@ class TableFlow(Estimator[FittedTableFlow]):
             self,
             schema=fields.instance(Schema, "a vf.Schema, from Python or vf.Schema.from_file"),
             num_records=fields.optional(fields.count()),
-            warm_start=fields.word(*WARM_STARTS),
-            warm_share=fields.optional(fields.fraction),
+            warm_start=_flag_or_share,
             pay_for_discovery=fields.flag,
             flow=fields.optional(
                 fields.instance(TableArchitecture, "vf.codes(...), vf.hflow(...)")
@@ -99,8 +101,6 @@ class TableFlow(Estimator[FittedTableFlow]):
             training=is_training,
             seed=seed,
         )
-        if self.warm_share is not None and self.warm_start == "none":
-            raise ValueError("warm_share is for warm_start='marginals'. Leave one of them out.")
         self.training.rate(self.num_records)
         if isinstance(self.flow, HFlowArchitecture):
             columns = self.schema.columns.values()
@@ -108,38 +108,24 @@ class TableFlow(Estimator[FittedTableFlow]):
             self.flow.check_fits(sum(1 + (c.has_position and c.nullable) for c in columns))
 
     def plan(self) -> TablePlan:
-        """Everything that a fit will ask and pay: public, and known before the rows are.
+        """Everything that a fit will release and pay for: public, and known before the rows are.
 
         Raises:
             BudgetError: The settings cost more than the budget.
             PrivacyError: The schema has facts that nobody has confirmed.
         """
-        wish = Wish(
-            warm_start=self.warm_start,
-            warm_share=self.warm_share,
-            flow=self.flow,
-            training=self.training,
-        )
-        # the facts of a draft are discovered anew, for a price; names and kinds of columns are not
-        facts = "names and kinds of columns" if self.schema.unconfirmed else "the schema"
-        return plan_table(
-            wish,
-            schema=self._declared(),
-            budget=self.budget,
-            num_records=self.num_records,
-            declared=(facts,),
-            seeded=self.seed is not None,
-        )
+        return plan_table(self, self._declared())
 
     def read(self, data: Any, *, extra: str = "error", invalid: str = "error") -> Source:
-        """The rows of `data`, each read by itself.
+        """Read the rows.
 
         Args:
             data: A pandas, polars or pyarrow frame, or the path of a CSV, Parquet or Arrow file.
-            extra: What to do about columns that are not in the schema: "error", or "ignore" them.
-            invalid: What to do about cells that are not as declared: "error", or "replace" each by a
-                missing cell where there may be one, else by the first value or the lower bound. A
-                row is read by itself: what it holds replaces nothing in another.
+            extra: How to treat columns that are not in the schema: "error" raises, and "ignore"
+                leaves them out.
+            invalid: How to treat a cell that is not as declared: "error" raises; "replace" makes it
+                a missing cell where the column may have one, and otherwise the first value or the
+                lower bound. Each row is read by itself: what it holds replaces nothing in another.
         """
         schema = self._declared()
         raw = read_raw(data, schema, extra=extra, invalid=invalid)
@@ -166,7 +152,7 @@ class TableFlow(Estimator[FittedTableFlow]):
             }
             return Query(parts.rows(fit).map(coder.codes), known)
         if isinstance(release, Derived):
-            released = replace(fit, source=Source(Sensitive(None)))  # it sees no record
+            released = replace(fit, source=Source(Sensitive(None)))  # without the records
             return Query(None, {"make": partial(parts.warm, released)})
         assert isinstance(release, PrivateTraining)
         density = parts.density(fit)
@@ -185,7 +171,7 @@ class TableFlow(Estimator[FittedTableFlow]):
         return FittedTableFlow.of(density, fit)
 
     def _declared(self) -> Schema:
-        """The schema without what nobody has confirmed."""
+        """The schema without unconfirmed facts."""
         unconfirmed = self.schema.unconfirmed
         if unconfirmed and not self.pay_for_discovery:
             raise PrivacyError(
@@ -194,3 +180,8 @@ class TableFlow(Estimator[FittedTableFlow]):
                 "and set pay_for_discovery=True (--pay-for-discovery) to discover the rest for a price."
             )
         return self.schema.forget_unconfirmed() if unconfirmed else self.schema
+
+
+def _flag_or_share(name: str, value: Any) -> bool | float:
+    rule = fields.flag if isinstance(value, bool | np.bool_) else fields.fraction
+    return rule(name, value)

@@ -1,4 +1,4 @@
-"""The plan of a fit of a table: releases and prices, from public facts alone.
+"""The plan of a table fit: its releases and their prices, from public facts alone.
 
 The rules were fitted on generated tables (`benchmarks/generated_tables.py`); no rule has seen a data
 set of the reproductions. docs/developer/planner.md has the reasons.
@@ -6,7 +6,7 @@ set of the reproductions. docs/developer/planner.md has the reasons.
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from veilflow.engine.observed import num_parameters
 from veilflow.engine.training import Training
@@ -26,26 +26,28 @@ from veilflow.releases.training import PrivateTraining
 from veilflow.tabular.columns import Numeric, OpenCategorical
 from veilflow.tabular.schema import Schema
 
+if TYPE_CHECKING:
+    from veilflow.models.table.table_flow import TableFlow
+
 _COLUMNS_SHARE = 0.1
-"""Of the squared privacy parameter, what histograms of columns take."""
+"""Share of the squared privacy parameter that the histograms of columns take."""
 _WARM_SHARE = 0.3
-"""Of the same, what the marginals of a warm start take."""
+"""Share of it that the marginals of a warm start take."""
 _DISCOVERY_SHARE = 0.1
-"""Of the same, what the discovery of values and bounds takes, where there is any."""
+"""Share of it that the discovery of values and bounds takes, where there is any."""
 _DISCOVERY_DELTA = 0.2
-"""Of delta, what the discovery of values takes."""
+"""Share of delta that the discovery of values takes."""
 _ASSUMED_RATE = 0.02
-"""Sampling rate where the number of records is not declared."""
+"""The sampling rate where the number of records is not declared."""
 _ASSUMED_RECORDS = 10_000
+"""For the rules where the number of records is not declared."""
 _BATCH = (1024, 4096)
 _LONGEST = 60
-"""Characters of a column's name that the ledger shows."""
-
-WARM_STARTS = ("marginals", "none")
+"""Characters of a column's name that the ledger shows at most."""
 
 _FLOW: dict[str, Any] = {"hidden": (256,), "most_bins": 32, "num_waves": 12, "label_weight": 2.0}
 _OPEN_FLOW: dict[str, Any] = {**_FLOW, "most_bins": 64, "num_waves": 24, "label_weight": 1.0}
-"""Without noise finer bins pay, and small steps."""
+"""Without noise, finer bins and small steps pay."""
 _PRIVATE: dict[str, Any] = {
     "steps": 2000,
     "clip_norm": 10.0,
@@ -62,24 +64,24 @@ _OPEN: dict[str, Any] = {
     "weight_decay": 0.0,
 }
 _WARM_RATES = (2e-3, 4e-3)
-"""After a warm start, steps are smaller where noise soon takes more from it than records give."""
+"""After a warm start, steps are smaller where noise would soon outweigh what the records add."""
 _STRONG = 40_000
-"""Privacy parameter times records from which on records give more."""
+"""Privacy parameter times records from which on the records add more."""
 _HFLOW_OPTIMIZER = "adabelief"
-"""The paper's; its rate of 1e-3 is not. Without a warm start 4e-3 was better than 1e-3 and 1e-2 on a
-generated table, as for the flow of codes."""
+"""As in the paper, unlike its learning rate of 1e-3: without a warm start 4e-3 was better than 1e-3 and
+1e-2 on a generated table, as for the flow of codes."""
 _HFLOW_CLIP = 1.0
 _HFLOW_WARM_RATE = 5e-4
-"""After a warm start noise soon takes from it more than records give: 2e-3 was worse."""
+"""After a warm start noise soon outweighs what the records add: 2e-3 was worse."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TablePlan(FitPlan):
-    """The plan of a fit of a table.
+    """The plan of a table fit.
 
     Attributes:
-        schema: As declared, without what nobody has confirmed.
-        flow: What is trained, with all of its sizes.
+        schema: The declared schema, without unconfirmed facts.
+        flow: The flow to train, with all of its sizes.
     """
 
     schema: Schema
@@ -87,39 +89,24 @@ class TablePlan(FitPlan):
 
     @property
     def label(self) -> int | None:
-        """The place of the label, if there is one."""
+        """The index of the label's column, if there is one."""
         return None if self.schema.label is None else self.schema.names.index(self.schema.label)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What a user asked of a fit of a table."""
-
-    warm_start: str
-    """One of `WARM_STARTS`."""
-    warm_share: float | None
-    flow: CodeArchitecture | HFlowArchitecture | None
-    training: Training
-
-
-def plan_table(
-    wish: Wish, *, schema: Schema, budget: Budget, num_records: int | None, **declared: Any
-) -> TablePlan:
-    """The plan of a fit.
+def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
+    """The plan of a fit with these settings.
 
     Args:
-        wish: Choices of the user.
-        schema: As declared, without what nobody has confirmed.
-        budget: Of the whole fit.
-        num_records: If declared.
-        declared: Other fields of the plan.
+        settings: The estimator.
+        schema: Its schema without unconfirmed facts.
 
     Raises:
         BudgetError: The settings cost more than the budget.
     """
-    flow = (wish.flow or codes()).resolved(**(_FLOW if budget.private else _OPEN_FLOW))
-    warm = wish.warm_start == "marginals" and budget.private
-    training = _training(wish, flow, warm, num_records, budget)
+    budget, num_records = settings.budget, settings.num_records
+    flow = (settings.flow or codes()).resolved(**(_FLOW if budget.private else _OPEN_FLOW))
+    warm = settings.warm_start is not False and budget.private
+    training = _training(settings, flow, warm=warm)
     mu = calibration.gaussian_mu(budget) if budget.private else math.inf
 
     releases: list[Release] = []
@@ -134,12 +121,12 @@ def plan_table(
             noise_multiplier=1 / (mu * math.sqrt(_COLUMNS_SHARE)),
         )
     )
-    rest = None if warm and wish.warm_share is not None else len(releases) - 1
+    rest: int | None = len(releases) - 1
     if warm:
-        share = _WARM_SHARE if wish.warm_share is None else wish.warm_share
-        releases.append(_marginals(schema, flow, mu * math.sqrt(share)))
-        rest = None if rest is None else len(releases) - 1
-        releases.append(warm_start())
+        chosen = settings.warm_start is not True
+        share = settings.warm_start if chosen else _WARM_SHARE
+        rest = None if chosen else len(releases)
+        releases += [_marginals(schema, flow, mu * math.sqrt(share)), warm_start()]
     if training.steps:
         rest = len(releases)
         releases.append(
@@ -150,40 +137,40 @@ def plan_table(
             )
         )
     priced = tuple(releases)
+    # the facts of a draft are discovered for a price; names and kinds of columns are not
+    facts = "names and kinds of columns" if settings.schema.unconfirmed else "the schema"
     return TablePlan(
         model="TableFlow",
         budget=budget,
         releases=priced if rest is None else spending(budget, priced, rest),
+        declared=(facts,),
         num_records=num_records,
+        seeded=settings.seed is not None,
         schema=schema,
         flow=flow,
-        **declared,
     ).checked()
 
 
 def _training(
-    wish: Wish,
-    flow: CodeArchitecture | HFlowArchitecture,
-    warm: bool,
-    num_records: int | None,
-    budget: Budget,
+    settings: "TableFlow", flow: CodeArchitecture | HFlowArchitecture, *, warm: bool
 ) -> Training:
-    """All settings of the training."""
+    """The training with defaults for everything that the user left open."""
+    budget, num_records = settings.budget, settings.num_records
     records = _ASSUMED_RECORDS if num_records is None else num_records
-    usual = dict(_PRIVATE if budget.private else _OPEN)
+    defaults = dict(_PRIVATE if budget.private else _OPEN)
     hflow = isinstance(flow, HFlowArchitecture)
     if warm:
         strong = calibration.gaussian_mu(budget) * records >= _STRONG
-        usual["learning_rate"] = _HFLOW_WARM_RATE if hflow else _WARM_RATES[strong]
+        defaults["learning_rate"] = _HFLOW_WARM_RATE if hflow else _WARM_RATES[strong]
     if hflow:
-        usual["optimizer"] = _HFLOW_OPTIMIZER
-        usual["clip_norm"] = _HFLOW_CLIP if budget.private else usual["clip_norm"]
-    rate = wish.training.rate(num_records)
+        defaults["optimizer"] = _HFLOW_OPTIMIZER
+        defaults["clip_norm"] = _HFLOW_CLIP if budget.private else defaults["clip_norm"]
+    rate = settings.training.rate(num_records)
     if rate is None:
         least = min(_BATCH[0], max(64, records // 4))
         batch = max(least, min(_BATCH[1], records / 16))
         rate = _ASSUMED_RATE if num_records is None else min(1.0, batch / num_records)
-    return wish.training.resolved(sampling_rate=rate, **usual)
+    return settings.training.resolved(sampling_rate=rate, **defaults)
 
 
 def _discoveries(schema: Schema, mu: float, budget: Budget) -> list[Release]:
@@ -193,12 +180,12 @@ def _discoveries(schema: Schema, mu: float, budget: Budget) -> list[Release]:
     # a pure release of epsilon costs about what a Gaussian one of mu = epsilon does
     epsilon = mu * math.sqrt(_DISCOVERY_SHARE / len(schema.open))
     delta = _DISCOVERY_DELTA * budget.delta / len(schema.open) if budget.private else 0.0
-    lists: list[Release] = []
-    ranges: list[Release] = []
+    values: list[Release] = []
+    bounds: list[Release] = []
     for name in schema.open:
         column = schema.columns[name]
         if isinstance(column, OpenCategorical):
-            lists.append(
+            values.append(
                 ColumnValues(
                     purpose=_purpose("values of", name, schema),
                     column=name,
@@ -209,14 +196,14 @@ def _discoveries(schema: Schema, mu: float, budget: Budget) -> list[Release]:
             )
         elif isinstance(column, Numeric):
             purpose = _purpose("bounds of", name, schema)
-            ranges.append(
+            bounds.append(
                 ColumnBounds(purpose=purpose, column=name, step=column.step, epsilon=epsilon)
             )
-    return lists + ranges
+    return values + bounds
 
 
 def _purpose(what: str, name: str, schema: Schema) -> str:
-    """Short, and that of no other column even where names are cut."""
+    """A short purpose, which differs from that of every other column even where names are cut."""
     if len(name) <= _LONGEST:
         return f"{what} {name}"
     return f"{what} {name[:_LONGEST]}... (column {schema.names.index(name) + 1})"
