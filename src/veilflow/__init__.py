@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from veilflow.models.image.fitted_image import FittedImageFlow as FittedImageFlow
     from veilflow.models.image.image_flow import ImageFlow as ImageFlow
     from veilflow.models.mixture import MixtureDensity as MixtureDensity
-    from veilflow.models.posterior.combining import combine_posteriors as combine_posteriors
     from veilflow.models.posterior.fitted_posterior import FittedPosterior as FittedPosterior
+    from veilflow.models.posterior.fitted_posterior import combine_posteriors as combine_posteriors
     from veilflow.models.posterior.flow_posterior import FlowPosterior as FlowPosterior
     from veilflow.models.posterior.guides import Guide as Guide
     from veilflow.models.posterior.numpyro_model import NumpyroModel as NumpyroModel
@@ -115,7 +115,7 @@ _HOMES = {
     "TableFlow": "veilflow.models.table.table_flow",
     "audit": "veilflow.audit",
     "codes": "veilflow.models.table.architecture",
-    "combine_posteriors": "veilflow.models.posterior.combining",
+    "combine_posteriors": "veilflow.models.posterior.fitted_posterior",
     "datasets": "veilflow.datasets",
     "expm": "veilflow.models.expm",
     "hflow": "veilflow.models.table.architecture",
