@@ -31,10 +31,10 @@ def main() -> None:
     # An ensemble: no model is released, only answers, and each of them costs.
     estimator = vf.EnsembleDetector(
         budget=vf.Budget(epsilon=4.0, delta=1e-6),
+        answers=vf.Answering(max_queries=200),
         bounds=BOUNDS,
         parts=100,
-        density="mixture",
-        max_queries=200,
+        flow="mixture",
     )
     epsilon = estimator.plan().answers.epsilon
     print(f"ensemble: epsilon {epsilon:.3g} for an answer, before a row is read")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from veilflow.models.chained import ChainedImputer as ChainedImputer
     from veilflow.models.density import DensityFlow as DensityFlow
     from veilflow.models.detect.ensemble import EnsembleDetector as EnsembleDetector
+    from veilflow.models.detect.ensemble_plan import Answering as Answering
     from veilflow.models.detect.fitted_ensemble import FittedEnsemble as FittedEnsemble
     from veilflow.models.detect.likelihood import LikelihoodDetector as LikelihoodDetector
     from veilflow.models.expm.classifier import ExpMechClassifier as ExpMechClassifier
@@ -72,6 +73,7 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "Allowed": "veilflow.tabular.constraints",
+    "Answering": "veilflow.models.detect.ensemble_plan",
     "ArtifactError": "veilflow._core.errors",
     "AtMost": "veilflow.tabular.constraints",
     "Boolean": "veilflow.tabular.columns",
@@ -127,6 +129,7 @@ _HOMES = {
 
 __all__ = [
     "Allowed",
+    "Answering",
     "ArtifactError",
     "AtMost",
     "Boolean",

@@ -27,14 +27,18 @@ RNG = np.random.default_rng(0)
 ROWS = RNG.normal(0, 0.1, size=(400, 2))
 NORMAL, ODD, OUTSIDE = [0.0, 0.0], [0.9, -0.9], [2.0, 0.0]
 BUDGET = vf.Budget(epsilon=40.0, delta=1e-6)
+FLOW = {"flow": None, "num_components": None}
+"""Settings of parts that learn the default flow."""
 
 
 def estimator(**settings: Any) -> vf.EnsembleDetector:
     usual: dict[str, Any] = {"budget": BUDGET, "bounds": (-1, 1), "parts": 5, "seed": 1}
-    usual |= {"density": "mixture", "num_components": 1}
-    if settings.get("method") != "sparse_vector":
-        usual["max_queries"] = 6
-    return vf.EnsembleDetector(**{**usual, **settings})
+    usual |= {"flow": "mixture", "num_components": 1}
+    names = vf.Answering.__dataclass_fields__.keys() & settings.keys()
+    answers = {name: settings.pop(name) for name in names}
+    if answers.get("method") != "sparse_vector":
+        answers.setdefault("max_queries", 6)
+    return vf.EnsembleDetector(**{**usual, **settings}, answers=vf.Answering(**answers))
 
 
 def fitted(**settings: Any) -> vf.FittedEnsemble:
@@ -191,7 +195,7 @@ def test_a_quorum_above_a_half_takes_more_votes():
     )
     against = [3, 5]
     for count, odd in zip(against, (False, True), strict=True):
-        found = ensemble._searched(Sensitive(np.array([5 - count])), np.array([False]))
+        found = ensemble._stream.answer(Sensitive(np.array([5 - count])), np.array([False]))
         assert found.tolist() == [odd]
 
 
@@ -212,13 +216,11 @@ def test_what_was_asked_costs_less_on_clear_votes_and_stays_behind_the_door():
 # -- files -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("density", ["flow", "mixture"])
-def test_an_ensemble_comes_back_with_what_was_spent(tmp_path, density):
-    trained: dict[str, Any] = {"flow": vf.maf(blocks=1, hidden=(4,))}
+@pytest.mark.parametrize("flow", [None, vf.maf(blocks=1, hidden=(4,))], ids=["mixture", "flow"])
+def test_an_ensemble_comes_back_with_what_was_spent(tmp_path, flow):
+    trained: dict[str, Any] = {"flow": flow, "num_components": None}
     trained["training"] = vf.Training(steps=20, batch_size=16)
-    ensemble = fitted(
-        journal=tmp_path / "j", density=density, **(trained if density == "flow" else {})
-    )
+    ensemble = fitted(journal=tmp_path / "j", **(trained if flow else {}))
     ensemble.query([NORMAL] * 2)
     ensemble.save(tmp_path / "e.private")
     later = vf.load(tmp_path / "e.private")
@@ -464,16 +466,16 @@ def test_the_threshold_is_a_public_number():
             "max_queries must be left out",
         ),
         ({"method": "majority"}, "method must be one of"),
-        ({"density": "grid"}, "density must be one of"),
+        ({"flow": "grid"}, "flow must be one of"),
         ({"parts": 1}, "parts must be from 2"),
         ({"threshold": "median"}, "threshold must be one of"),
         ({"threshold": float("nan")}, "threshold must be a number"),
         ({"quorum": 0.7}, "quorum is for sparse_vector"),
         ({"renew": False}, "renew is for sparse_vector"),
-        ({"training": vf.Training(steps=3)}, r"training \(steps\): parts of density='mixture'"),
-        ({"flow": vf.maf()}, "flow: parts of density='mixture' do not look at it"),
-        ({"density": "flow", "training": vf.Training(clip_norm=1.0)}, r"training \(clip_norm\)"),
-        ({"density": "flow", "training": vf.Training(steps=0)}, "steps must be"),
+        ({"training": vf.Training(steps=3)}, r"training \(steps\) is not used"),
+        ({"flow": vf.maf()}, "num_components is for parts that learn a mixture"),
+        ({**FLOW, "training": vf.Training(clip_norm=1.0)}, r"training \(clip_norm\) is not used"),
+        ({**FLOW, "training": vf.Training(steps=0)}, "steps must be"),
         ({"bounds": None}, "declare bounds"),
         ({"budget": vf.Budget(float("inf"), 1e-6)}, "budget must be finite"),
         ({"budget": vf.Budget(1.0, 0.0), "method": "noisy_max"}, "needs a positive delta"),

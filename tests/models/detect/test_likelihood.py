@@ -118,7 +118,10 @@ def test_a_private_quantile_is_paid_for_beside_the_model():
     assert len(twice.ledger.entries) == len(LEDGER.entries) + 2
     assert len({entry.purpose for entry in twice.ledger.entries}) == len(twice.ledger.entries)
     with pytest.raises(ValueError, match="plan must begin with what was released for the model"):
-        dataclasses.replace(paid, plan=threshold_alone(paid))
+        vf.LikelihoodDetector.executed(paid.model, threshold_alone(paid))
+    # what was spent cannot be dropped by a copy with other settings
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        dataclasses.replace(paid, false_alarm_rate=0.1)
 
 
 def test_what_a_private_threshold_costs_is_known_before_rows_are_read():
