@@ -48,7 +48,6 @@ def classifier() -> Estimator:
             "model": Setting(kinds.OBJECT),
             "loss": Setting(kinds.OBJECT),
             "num_models": Setting(kinds.COUNT, 2),
-            "model_epsilon": Setting(kinds.POSITIVE, 0.5),
             "classes": Setting(kinds.OBJECT),
         },
         data=(ROWS, LABELS),
