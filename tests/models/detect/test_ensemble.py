@@ -5,6 +5,8 @@ import os
 import shutil
 import threading
 import zipfile
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from veilflow._core import codec
 from veilflow.models import artifact as artifacts
 from veilflow.models import registry
 from veilflow.models.detect import fitted_ensemble
-from veilflow.models.detect.counter import InMemory
+from veilflow.models.detect.counter import InFile, InMemory
 from veilflow.models.detect.ensemble_plan import uniform_log_density
 from veilflow.models.domain import Ball, Box
 from veilflow.privacy.guarantees import Sensitive
@@ -41,8 +43,16 @@ def estimator(**settings: Any) -> vf.EnsembleDetector:
     return vf.EnsembleDetector(**{**usual, **settings}, answers=vf.Answering(**answers))
 
 
-def fitted(**settings: Any) -> vf.FittedEnsemble:
-    return estimator(**settings).fit(ROWS, progress=False)
+@cache
+def trained(settings: frozenset[tuple[str, Any]]) -> vf.FittedEnsemble:
+    """One fit for all tests with these settings."""
+    return estimator(**dict(settings)).fit(ROWS, progress=False)
+
+
+def fitted(journal: Path | None = None, **settings: Any) -> vf.FittedEnsemble:
+    """An ensemble that has answered nothing yet."""
+    counter = InMemory() if journal is None else InFile.create(journal)
+    return dataclasses.replace(trained(frozenset(settings.items())), counter=counter)
 
 
 @pytest.fixture
@@ -338,17 +348,18 @@ def test_an_ensemble_is_saved_beside_its_journal_only(kept, tmp_path):
 
 def test_a_journal_is_made_by_a_fit_and_goes_with_a_fit_that_fails(tmp_path, monkeypatch):
     path = tmp_path / "j"
+    made = estimator(journal=path)
     with monkeypatch.context() as patch:
         patch.setattr(Answers, "run", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            fitted(journal=path)
+            made.fit(ROWS, progress=False)
     assert not path.exists()
-    fitted(journal=path)
+    made.fit(ROWS, progress=False)
     before = path.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(Sensitive, "open", lambda *_: 1 / 0)
         with pytest.raises(FileExistsError, match="counts what another ensemble spent"):
-            fitted(journal=path)
+            made.fit(ROWS, progress=False)
     assert path.read_bytes() == before
 
 
@@ -378,12 +389,12 @@ def test_a_fit_that_is_killed_after_it_made_its_journal_finds_it_again(
         ensemble = made.fit(ROWS, progress=False, checkpoint=run)
     assert not run.exists()
     assert ensemble.spent == asked
-    again = fitted(journal=tmp_path / "other")
+    again = fitted()
     grid = RNG.uniform(-1, 1, size=(50, 2))
     assert np.array_equal(again.votes(grid).open(), ensemble.votes(grid).open())
     # another ensemble does not go on with it, not even one with the same seed
     with pytest.raises(FileExistsError, match="counts what another ensemble spent"):
-        fitted(journal=journal)
+        made.fit(ROWS, progress=False)
 
 
 def test_a_checkpoint_is_for_the_same_bounds_and_threshold(tmp_path, monkeypatch):
