@@ -82,12 +82,7 @@ class Answering:
             raise ValueError(f"renew is for sparse_vector; {self.method} has no noisy threshold.")
 
     def release(self, parts: int, settings: PartModels) -> Answers:
-        """All answers as a release, at a placeholder price that `spending` replaces.
-
-        Args:
-            parts: The number of parts.
-            settings: How each part learns its density.
-        """
+        """All answers as a release, at a placeholder price that `spending` replaces."""
         limit = self.max_anomalies if self.method == _SPARSE else self.max_queries
         assert limit is not None
         price: Any = {"noise_multiplier" if self.method == "noisy_max" else "epsilon": 1.0}

@@ -233,16 +233,9 @@ def infinite_outside(
 def images_of_class(
     source: Any, spec: ImageSpec, label: Any, *, labels: Any = None, invalid: str = "error"
 ) -> Images:
-    """The images of one class; all images where the source has no labels.
+    """The images of one class, read as by `read_images`; all images where there are no labels.
 
     Each image is selected by its own label: one image more or less changes no other.
-
-    Args:
-        source: As for `read_images`.
-        spec: That of the model.
-        label: The class; None where there are no classes.
-        labels: As for `read_images`.
-        invalid: As for `read_images`.
     """
     if not isinstance(source, Images):
         if not spec.classes or (labels is None and not tells_classes(source)):

@@ -82,13 +82,7 @@ class PrivateThreshold(Estimator["LikelihoodDetector"]):
 
 
 def plan_threshold(plan: FitPlan, budget: Budget, *, probability: float) -> FitPlan:
-    """The plan of a private threshold.
-
-    Args:
-        plan: That of the model and of earlier private thresholds.
-        budget: What the quantile may spend.
-        probability: Which quantile.
-    """
+    """The plan of a private quantile, beside that of the model and of earlier private thresholds."""
     is_budget("budget", budget)
     if not budget.private:
         raise ValueError("budget must be finite: a threshold without privacy is not released.")

@@ -40,14 +40,8 @@ def network_of(
 ) -> Network:
     """The network of this name with default sizes; or `model` itself, if it is a network.
 
-    Args:
-        model: A name, or a network.
-        domain: The declared bounds of the features.
-        num_features: Needed where neither of the two implies it.
-        num_classes: The declared number of classes.
-
     Raises:
-        ValueError: They do not fit each other.
+        ValueError: It does not fit the declared bounds, features or classes.
     """
     num_features = _num_features(model, domain) if num_features is None else num_features
     check.count(num_features=num_features)
@@ -118,14 +112,7 @@ def plan_classifier(
     num_records: int | None,
     seeded: bool,
 ) -> FitPlan:
-    """The plan of a fit: a count where the sampler needs one, and draws for the rest of the budget.
-
-    Args:
-        draw: Without its price.
-        domain: The declared bounds.
-        budget: Of the whole fit.
-        num_records: The declared number of records, if any.
-        seeded: Whether a person chose the seed.
+    """The plan of a fit: a count where the sampler needs one, and `draw` for the rest of the budget.
 
     Raises:
         BudgetError: The settings cost more than the budget.

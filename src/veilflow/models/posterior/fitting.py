@@ -63,13 +63,8 @@ def fitted_to(
     """The guide, fitted to the target by its objective. Post-processing: no record is read.
 
     Where prior and quadratic make a normal, the guide starts as the target. It is then left alone:
-    steps on random draws would only move it away.
-
-    Args:
-        target: What was released, times the prior.
-        guide: Where it starts.
-        secret: Source of the draws.
-        around: Map from standard normals to about the target, where the guide cannot be that wide.
+    steps on random draws would only move it away. A guide that cannot be as wide as the target needs
+    `around`, a map from standard normals to about the target.
     """
     z = guide.base_draws(_DRAWS)
     thetas = jax.vmap(lambda u: guide.place.forward_and_log_det(u)[0])(z)

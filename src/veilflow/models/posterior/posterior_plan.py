@@ -54,30 +54,22 @@ def releases(
     *,
     num_parameters: int,
 ) -> tuple[Release, ...]:
-    """Rounds and steps that together spend the budget.
-
-    Args:
-        budget: Of the whole fit.
-        rounds: Without a price yet; None for a fit without rounds.
-        training: With all settings resolved.
-        num_parameters: How many numbers the steps train.
+    """Rounds, if any, and steps of a resolved training, which together spend the budget.
 
     Raises:
         BudgetError: Nothing is left for one of the two.
     """
     unpriced = float(budget.private)
-    asked: list[Release] = []
+    queries: list[Release] = []
     if rounds is not None:
         noise = unpriced
         if budget.private and training.steps:
             noise = 1 / (calibration.gaussian_mu(budget) * _ROUNDS_SHARE**0.5)
-        asked.append(replace(rounds, noise_multiplier=noise))
+        queries.append(replace(rounds, noise_multiplier=noise))
     if training.steps:
-        steps = PrivateTraining(
-            settings=training, noise_multiplier=unpriced, num_parameters=num_parameters
-        )
-        asked.append(steps)
-    return spending(budget, tuple(asked), unit=Unit.RECORD)
+        price = {"noise_multiplier": unpriced, "num_parameters": num_parameters}
+        queries.append(PrivateTraining(settings=training, **price))
+    return spending(budget, tuple(queries), unit=Unit.RECORD)
 
 
 def resolved_training(
@@ -88,14 +80,7 @@ def resolved_training(
     precondition: bool,
     num_records: int | None,
 ) -> Training:
-    """All settings of the steps, except for a clip norm that is left to the rounds.
-
-    Args:
-        training: As the user gave it.
-        budget: Of the whole fit.
-        objective: Of the guide; steps can be taken on the free energy only.
-        precondition: Whether there are rounds.
-        num_records: The declared number of records, if any.
+    """The user's training with all settings filled in, except a clip norm left to the rounds.
 
     Raises:
         ValueError: The fit has no use for a setting, or lacks one that it needs.
