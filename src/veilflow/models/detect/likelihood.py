@@ -13,6 +13,7 @@ from veilflow.models.detect import detector_file
 from veilflow.models.detect.scoring import ScoresRows
 from veilflow.models.detect.thresholds import (
     PrivateThreshold,
+    extends,
     plan_threshold,
     threshold_of,
     together,
@@ -76,20 +77,13 @@ class LikelihoodDetector(ScoresRows, Fitted):
     def executed(
         cls, model: Any, plan: FitPlan, guarantee: Guarantee | None = None, **settings: Any
     ) -> Self:
-        """A detector for whose threshold a plan was executed.
-
-        Args:
-            model: As for the constructor.
-            plan: The model's, with the releases and conditions of thresholds added.
-            guarantee: By default what the plan adds up to.
-            settings: As for the constructor.
+        """A detector for whose threshold a plan was executed, which extends that of the model.
 
         Raises:
-            ValueError: The plan leaves out a release of the model.
+            ValueError: The plan leaves out a release or an assumption of the model.
         """
-        releases = model.plan.releases
-        if plan.releases[: len(releases)] != releases:
-            raise ValueError("the plan must begin with what was released for the model.")
+        if not extends(plan, model.plan):
+            raise ValueError("the plan must hold all that was released and assumed for the model.")
         detector = cls(model, **settings)
         if guarantee is None:
             guarantee = model.guarantee if plan == model.plan else plan.guarantee
@@ -118,8 +112,9 @@ class LikelihoodDetector(ScoresRows, Fitted):
                 and says so.
         """
         what = "the number of public rows"
+        conditions = (*self._paid.conditions, PUBLIC)
         threshold = threshold_of(self.score(rows), self.false_alarm_rate, what)
-        return self._with(threshold, replace(self._paid, conditions=(PUBLIC,)))
+        return self._with(threshold, replace(self._paid, conditions=conditions))
 
     def from_private(
         self, rows: Any, *, budget: Budget, invalid: str = "error", **run: Any

@@ -106,3 +106,14 @@ def together(plan: FitPlan, more: FitPlan) -> FitPlan:
         budget=Budget(epsilon, plan.budget.delta),
         releases=(*plan.releases, *more.releases),
     )
+
+
+def extends(plan: FitPlan, model: FitPlan) -> bool:
+    """Whether a plan is that of a model with releases, conditions and budget added."""
+    common = replace(
+        plan,
+        budget=model.budget,
+        releases=plan.releases[: len(model.releases)],
+        conditions=plan.conditions[: len(model.conditions)],
+    )
+    return common == model
