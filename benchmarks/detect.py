@@ -39,7 +39,7 @@ def _training(rows: np.ndarray, *, steps: int, rounds: int) -> list[Record]:
         budget=vf.Budget(1.0, 0.0),
         bounds=(-_BOUND, _BOUND),
         parts=_PARTS,
-        max_queries=1,
+        answers=vf.Answering(max_queries=1),
         flow=vf.nsf(blocks=_BLOCKS, hidden=_HIDDEN),
         training=vf.Training(steps=steps, batch_size=_BATCH, learning_rate=_RATE),
         seed=0,
@@ -94,9 +94,9 @@ def _answers(*, quick: bool) -> list[Record]:
     ensemble = vf.EnsembleDetector(
         budget=vf.Budget(8.0, 1e-6),
         bounds=(-_BOUND, _BOUND),
-        density="mixture",
+        answers=vf.Answering(max_queries=2 * asked),
+        flow="mixture",
         parts=100,
-        max_queries=2 * asked,
         seed=0,
     ).fit(vf.datasets.moons(5_000, seed=0), progress=False)
     rows = vf.datasets.moons(asked, seed=1).clip(-_BOUND, _BOUND)

@@ -37,8 +37,8 @@ def run(*, quick: bool = False) -> list[Record]:
         **common,
         training=vf.Training(steps=steps, batch_size=500),
         num_records=number,
-        num_draws=draws,
-        flow="iaf",  # the direction in which the paper runs its flow
+        # the direction in which the paper runs its flow
+        flow=vf.Guide(kind="iaf", num_draws=draws),
     )
     rounds = vf.FlowPosterior(**common)
     patients = 20 if quick else 1_000

@@ -29,10 +29,10 @@ def main() -> None:
     # An ensemble releases no model, only answers, and each of them costs.
     estimator = vf.EnsembleDetector(
         budget=vf.Budget(epsilon=4.0, delta=1e-6),
+        answers=vf.Answering(max_queries=200),
         bounds=BOUNDS,
         parts=100,
-        density="mixture",
-        max_queries=200,
+        flow="mixture",
     )
     epsilon = estimator.plan().answers.epsilon
     print(f"ensemble: epsilon {epsilon:.3g} per answer, known before a row is read")

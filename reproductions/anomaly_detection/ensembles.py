@@ -77,8 +77,8 @@ def perform(density: str, *, split: int, parts: int = PARTS) -> dict[str, Any]:
 
 def planned(budget: vf.Budget, *, parts: int, queries: int = 1) -> Any:
     """What an estimator plans before it fits: Algorithm 2 for so many queries and a budget."""
-    estimator = vf.EnsembleDetector(budget=budget, bounds=BOUNDS, parts=parts, max_queries=queries)
-    return estimator.plan()
+    asked = vf.Answering(max_queries=queries)
+    return vf.EnsembleDetector(budget=budget, answers=asked, bounds=BOUNDS, parts=parts).plan()
 
 
 def answers(budget: vf.Budget, *, parts: int, queries: int = 1) -> Any:
@@ -91,9 +91,9 @@ def fit(density: str, *, parts: int, records: int, seed: int) -> vf.FittedEnsemb
     estimator = vf.EnsembleDetector(
         budget=vf.Budget(1.0, 0.0),
         bounds=BOUNDS,
+        answers=vf.Answering(max_queries=1),
         parts=parts,
-        density=density,
-        max_queries=1,
+        flow="mixture" if density == "mixture" else None,
         seed=seed,
     )
     return estimator.fit(vf.datasets.moons(records, seed=seed), progress=False)

@@ -123,10 +123,12 @@ def search(
         budget=budget,
         bounds=ensembles.BOUNDS,
         parts=PARTS,
-        method="sparse_vector",
-        max_anomalies=anomalies,
-        quorum=quorum,
-        renew=kind != "pure",
+        answers=vf.Answering(
+            method="sparse_vector",
+            max_anomalies=anomalies,
+            quorum=quorum,
+            renew=kind != "pure",
+        ),
         threshold=threshold,
     )
     return estimator.plan()

@@ -12,7 +12,7 @@ from reproductions.dp_nf_vi import circulation, data
 DELTA = 1e-5
 DIRECT = {
     "direct": {},
-    "without noise awareness": {"noise_aware": False},
+    "without noise awareness": {"flow": vf.Guide(noise_aware=False)},
     "without averaging": {"training": vf.Training(ema_decay=None)},
     "with steps after the rounds": {
         "training": vf.Training(steps=200, sampling_rate=0.5, learning_rate=0.003),
@@ -20,13 +20,13 @@ DIRECT = {
     },
     "as in the paper": {
         "precondition": False,
-        "flow": "iaf",  # the direction in which the paper runs its flow
+        # the direction in which the paper runs its flow
+        "flow": vf.Guide(kind="iaf", num_draws=1_000),
         "training": vf.Training(steps=8_000, batch_size=500, clip_norm=10.0, ema_decay=None),
         "num_records": data.NUM_RECORDS,
-        "num_draws": 1_000,
     },
     "mean-field": {"flow": "mean-field"},
-    "mean-field, Wasserstein": {"flow": "mean-field", "objective": "wasserstein"},
+    "mean-field, Wasserstein": {"flow": vf.Guide(kind="mean-field", objective="wasserstein")},
     "splines": {"flow": "nsf"},
 }
 """Settings of `vf.FlowPosterior` beside its defaults."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from veilflow.models.chained import ChainedImputer as ChainedImputer
     from veilflow.models.density import DensityFlow as DensityFlow
     from veilflow.models.detect.ensemble import EnsembleDetector as EnsembleDetector
+    from veilflow.models.detect.ensemble_plan import Answering as Answering
     from veilflow.models.detect.fitted_ensemble import FittedEnsemble as FittedEnsemble
     from veilflow.models.detect.likelihood import LikelihoodDetector as LikelihoodDetector
     from veilflow.models.expm.classifier import ExpMechClassifier as ExpMechClassifier
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from veilflow.models.image.image_flow import ImageFlow as ImageFlow
     from veilflow.models.mixture import FittedMixtureDensity as FittedMixtureDensity
     from veilflow.models.mixture import MixtureDensity as MixtureDensity
-    from veilflow.models.posterior.combining import combine_posteriors as combine_posteriors
     from veilflow.models.posterior.fitted_posterior import FittedPosterior as FittedPosterior
+    from veilflow.models.posterior.fitted_posterior import combine_posteriors as combine_posteriors
     from veilflow.models.posterior.flow_posterior import FlowPosterior as FlowPosterior
     from veilflow.models.posterior.guides import Guide as Guide
     from veilflow.models.posterior.numpyro_model import NumpyroModel as NumpyroModel
@@ -72,6 +73,7 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "Allowed": "veilflow.tabular.constraints",
+    "Answering": "veilflow.models.detect.ensemble_plan",
     "ArtifactError": "veilflow._core.errors",
     "AtMost": "veilflow.tabular.constraints",
     "Boolean": "veilflow.tabular.columns",
@@ -115,7 +117,7 @@ _HOMES = {
     "TableFlow": "veilflow.models.table.table_flow",
     "audit": "veilflow.audit",
     "codes": "veilflow.models.table.architecture",
-    "combine_posteriors": "veilflow.models.posterior.combining",
+    "combine_posteriors": "veilflow.models.posterior.fitted_posterior",
     "datasets": "veilflow.datasets",
     "expm": "veilflow.models.expm",
     "hflow": "veilflow.models.table.architecture",
@@ -127,6 +129,7 @@ _HOMES = {
 
 __all__ = [
     "Allowed",
+    "Answering",
     "ArtifactError",
     "AtMost",
     "Boolean",

@@ -9,7 +9,7 @@ from pyarrow import csv
 
 import veilflow as vf
 from veilflow.cli import fit_classifier
-from veilflow.models.expm.choice import MODELS
+from veilflow.models.expm.classifier_plan import MODELS
 from veilflow.releases.expm.flow_sampler import FlowSampler
 from veilflow.releases.expm.hmc import HmcSampler
 from veilflow.releases.expm.loss import LOSSES

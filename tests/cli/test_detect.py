@@ -14,7 +14,6 @@ from tests.models.detect.models import mixture
 from tests.models.table import small as tables
 from veilflow._core.codec import plain
 from veilflow.cli import detect, detect_query
-from veilflow.models.detect.ensemble_plan import DENSITIES
 from veilflow.privacy.events import ExponentialMechanism
 from veilflow.releases.answers import METHODS, Answers
 from veilflow.releases.quantile import Quantile
@@ -71,7 +70,6 @@ def flags(tmp_path, name="flags.csv"):
 
 
 def test_words_are_those_of_the_library():
-    assert tuple(detect.Density) == DENSITIES
     assert tuple(detect.Method) == METHODS
 
 
@@ -280,9 +278,14 @@ def test_a_dry_run_prints_the_plan_and_does_nothing(
     detector = vf.LikelihoodDetector(vf.load(tmp_path / "m.veil"))
     plan = detector.plan_private(vf.Budget(2.0, 0.0))
     if kind == "ensemble":
-        settings = {"density": "mixture", "parts": 4, "num_components": 1, "max_queries": 8}
         estimator = vf.EnsembleDetector(
-            budget=vf.Budget(200.0, 0.0), bounds=([-4, -4], [4, 4]), seed=0, **settings
+            budget=vf.Budget(200.0, 0.0),
+            answers=vf.Answering(max_queries=8),
+            bounds=([-4, -4], [4, 4]),
+            parts=4,
+            flow="mixture",
+            num_components=1,
+            seed=0,
         )
         plan = estimator.plan()
     assert told["plan"] == json.loads(json.dumps(plain(plan)))
@@ -329,7 +332,7 @@ def test_steps_are_those_of_flows(veilflow, in_json, records, tmp_path):
     flows = (*ENSEMBLE[:-1], "flow", "--parts", 4, *COUNTED[-4:], "--out", "e.private")
     in_json(*flows, "--steps", 2)
     assert vf.load(tmp_path / "e.private").answers.settings.steps == 2
-    refused(veilflow(*COUNTED, "--steps", 2, "--force"), "--density mixture do not look at it")
+    refused(veilflow(*COUNTED, "--steps", 2, "--force"), r"training \(steps\) is not used")
 
 
 def test_a_policy_and_a_ledger_hear_of_all_answers_at_the_fit(in_json, veilflow, records, tmp_path):

@@ -2,6 +2,7 @@
 
 import math
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
@@ -47,7 +48,6 @@ def classifier() -> Estimator:
             "model": Setting(kinds.OBJECT),
             "loss": Setting(kinds.OBJECT),
             "num_models": Setting(kinds.COUNT, 2),
-            "model_epsilon": Setting(kinds.POSITIVE, 0.5),
             "classes": Setting(kinds.OBJECT),
         },
         data=(ROWS, LABELS),
@@ -76,9 +76,8 @@ def posterior() -> Estimator:
             log_likelihood=log_likelihood,
             parameters=2,
             budget=BUDGET,
-            flow="full-rank",
+            flow=vf.Guide(kind="full-rank", num_draws=2),
             training=vf.Training(steps=2),
-            num_draws=2,
             seed=0,
         ),
         settings={
@@ -91,10 +90,7 @@ def posterior() -> Estimator:
             "start": Setting(kinds.FINITE, 0.5),
             "scale": Setting(kinds.NUMBERS),
             "flow": Setting(kinds.OBJECT, called="kind"),
-            "objective": Setting(kinds.WORD),
             "precondition": Setting(kinds.FLAG, True),
-            "noise_aware": Setting(kinds.FLAG, True),
-            "num_draws": Setting(kinds.COUNT, 2),
         },
         data=(ROWS,),
         hostile=BAD_ROWS,
@@ -122,7 +118,6 @@ def likelihood() -> Estimator:
             "false_alarm_rate": Setting(kinds.FRACTION, 0.25),
             "threshold": Setting(kinds.FINITE, 0.5),
             "label": Setting(kinds.ANYTHING),
-            **{name: Setting(kinds.ANYTHING) for name in ("plan", "guarantee")},
         },
         data=(ROWS,),
         hostile=BAD_ROWS,
@@ -143,36 +138,60 @@ def _asked_out(ensemble: vf.FittedEnsemble) -> Ledger:
     return ensemble.ledger
 
 
+def answering() -> Any:
+    """What the contract checks of settings, for those of answers."""
+    unlimited = {"max_queries": None, "method": "sparse_vector"}
+    searches = {**unlimited, "max_anomalies": 2}
+    return SimpleNamespace(
+        make=maker(vf.Answering, max_queries=4),
+        settings={
+            "method": Setting(kinds.WORD),
+            "max_queries": Setting(kinds.COUNT, 4),
+            "max_anomalies": Setting(kinds.COUNT, 4, unlimited),
+            "quorum": Setting(kinds.FRACTION, 0.75, searches),
+            "renew": Setting(kinds.FLAG, True),
+            "journal": Setting(kinds.Kind((1, True, math.nan, ()))),
+        },
+    )
+
+
+def guide() -> Any:
+    """The same, for those of a guide."""
+    return SimpleNamespace(
+        make=vf.Guide,
+        settings={
+            "kind": Setting(kinds.WORD),
+            "blocks": Setting(kinds.COUNT, 2),
+            "hidden": Setting(kinds.SIZES),
+            "num_bins": Setting(kinds.COUNT, 4),
+            "objective": Setting(kinds.WORD),
+            "noise_aware": Setting(kinds.FLAG, True),
+            "num_draws": Setting(kinds.COUNT, 2),
+        },
+    )
+
+
 def ensemble() -> Estimator:
-    searches = {"max_queries": None, "max_anomalies": 2, "method": "sparse_vector"}
     return Estimator(
         make=maker(
             vf.EnsembleDetector,
             budget=BUDGET,
             bounds=(0, 1),
+            answers=vf.Answering(max_queries=4),
             parts=2,
-            density="mixture",
+            flow="mixture",
             num_components=1,
-            max_queries=4,
             seed=0,
         ),
         settings={
             **USUAL,
             **DOMAIN,
             "parts": Setting(kinds.COUNT, 2),
-            "density": Setting(kinds.WORD),
-            "method": Setting(kinds.WORD),
-            "max_queries": Setting(kinds.COUNT, 4),
-            "max_anomalies": Setting(
-                kinds.COUNT, 4, {"max_queries": None, "method": "sparse_vector"}
-            ),
-            "quorum": Setting(kinds.FRACTION, 0.75, searches),
-            "renew": Setting(kinds.FLAG, True),
+            "answers": Setting(kinds.OBJECT),
             "threshold": Setting(kinds.FINITE, 0.5),
             "flow": Setting(kinds.OBJECT),
             "num_components": Setting(kinds.COUNT, 2),
             **TRAINED,
-            "journal": Setting(kinds.Kind((1, True, math.nan, ()))),
         },
         data=(ROWS,),
         hostile=BAD_ROWS,

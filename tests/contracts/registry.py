@@ -22,6 +22,10 @@ TRAINING_SETTINGS = generators.training()
 """Of no estimator, but of all that are trained."""
 CODE_SETTINGS = generators.codes()
 """Of the flow of a table."""
+ANSWERING_SETTINGS = answerers.answering()
+"""Of the answers of an ensemble."""
+GUIDE_SETTINGS = answerers.guide()
+"""Of the flow of a posterior."""
 
 
 @cache

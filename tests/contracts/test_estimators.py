@@ -14,7 +14,14 @@ import pytest
 
 import veilflow as vf
 from tests.contracts.estimator import BUDGET, CANARY, OPEN, WORD
-from tests.contracts.registry import CODE_SETTINGS, ESTIMATORS, TRAINING_SETTINGS, fitted
+from tests.contracts.registry import (
+    ANSWERING_SETTINGS,
+    CODE_SETTINGS,
+    ESTIMATORS,
+    GUIDE_SETTINGS,
+    TRAINING_SETTINGS,
+    fitted,
+)
 from tests.contracts.settings import is_plain
 from veilflow._core.errors import VeilflowError
 from veilflow.privacy.events import Gaussian, Repeated
@@ -26,7 +33,13 @@ from veilflow.releases.run import Run
 
 NOT_OURS = {"invalid"}
 """Settings that have contracts of their own."""
-SETTINGS = {**ESTIMATORS, "Training": TRAINING_SETTINGS, "codes": CODE_SETTINGS}
+SETTINGS = {
+    **ESTIMATORS,
+    "Answering": ANSWERING_SETTINGS,
+    "Guide": GUIDE_SETTINGS,
+    "Training": TRAINING_SETTINGS,
+    "codes": CODE_SETTINGS,
+}
 every = pytest.mark.parametrize("name", ESTIMATORS)
 
 
@@ -183,7 +196,8 @@ def test_a_fit_on_no_or_one_record_does_what_every_fit_does(name, number):
 def test_a_model_that_is_saved_and_loaded_is_the_same(name, tmp_path):
     one, model = ESTIMATORS[name], fitted(name)
     if name == "EnsembleDetector":  # what it spent is in its journal
-        model = one.fitted(one.make(journal=tmp_path / "journal"), *one.data)
+        answers = vf.Answering(max_queries=4, journal=tmp_path / "journal")
+        model = one.fitted(one.make(answers=answers), *one.data)
     model.save(tmp_path / one.saved)
     again = vf.load(tmp_path / one.saved)
     assert (again.ledger, again.guarantee) == (model.ledger, model.guarantee)
@@ -210,8 +224,10 @@ def test_a_process_that_has_imported_no_estimator_reads_every_file(tmp_path):
     for name, one in ESTIMATORS.items():
         folder = tmp_path / name
         folder.mkdir()
-        journal = {"journal": folder / "journal"} if name == "EnsembleDetector" else {}
-        model = one.fitted(one.make(**journal), *one.data) if journal else fitted(name)
+        model = fitted(name)
+        if name == "EnsembleDetector":
+            answers = vf.Answering(max_queries=4, journal=folder / "journal")
+            model = one.fitted(one.make(answers=answers), *one.data)
         model.save(folder / one.saved)
         files.append(str(folder / one.saved))
         shown.append(repr(model))

@@ -114,10 +114,9 @@ def make_ensemble(folder: Path) -> None:
         budget=vf.Budget(50.0, 1e-6),
         bounds=(0, 1),
         parts=2,
-        density="mixture",
+        flow="mixture",
         num_components=1,
-        max_queries=_QUERIES,
-        journal=folder / "journal",
+        answers=vf.Answering(max_queries=_QUERIES, journal=folder / "journal"),
         seed=0,
     )
     estimator.fit(rows, progress=False).save(folder / "ensemble.private")

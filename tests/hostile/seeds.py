@@ -121,10 +121,9 @@ def _ensemble(folder: Path) -> vf.FittedEnsemble:
         budget=BUDGET,
         bounds=(0, 1),
         parts=2,
-        density="mixture",
+        flow="mixture",
         num_components=1,
-        max_queries=5,
-        journal=folder / "journal",
+        answers=vf.Answering(max_queries=5, journal=folder / "journal"),
         seed=0,
     )
     return estimator.fit(ROWS, progress=False)

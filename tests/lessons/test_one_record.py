@@ -22,7 +22,7 @@ from veilflow.images import ImageSpec, read_images
 from veilflow.images.classes import class_places
 from veilflow.models import domain as domains
 from veilflow.models.expm.inputs import places_of, read_inputs
-from veilflow.models.posterior.records import opened
+from veilflow.models.posterior.posterior_parts import read_records
 from veilflow.tabular.encoding import encode, open_numbers, open_values
 from veilflow.tabular.io import read_rows
 from veilflow.tabular.labels import label_column
@@ -222,7 +222,7 @@ def test_no_image_of_a_list_changes_another(cell):
 
 @pytest.mark.parametrize("good", NUMBERS.values(), ids=NUMBERS.keys())
 def test_no_record_of_a_posterior_changes_another(good):
-    alone = opened({"x": np.array(good)}).open()["x"]
+    alone = read_records({"x": np.array(good)}).open()["x"]
     assert alone.dtype == np.float32
     assert alone.tolist() == np.array(good, np.float32).tolist()
     for cell in HOSTILE:
@@ -230,11 +230,11 @@ def test_no_record_of_a_posterior_changes_another(good):
         column[:] = [*good, None]
         column[-1] = cell
         for array in (column, pd.Series([*good, cell]).to_numpy()):
-            said = refusal(lambda array=array: opened({"x": array}))
+            said = refusal(lambda array=array: read_records({"x": array}))
             assert "SECRET" not in said
             if said:
                 continue
-            found = opened({"x": array}).open()["x"]
+            found = read_records({"x": array}).open()["x"]
             assert found.dtype == np.float32
             assert np.array_equal(found[:-1], alone), type(cell)
 

@@ -58,7 +58,12 @@ def mixture_density(source, **how):
 
 def ensemble(source, **how):
     estimator = vf.EnsembleDetector(
-        budget=BUDGET, bounds=(0, 1), parts=2, density="mixture", num_components=1, max_queries=1
+        budget=BUDGET,
+        answers=vf.Answering(max_queries=1),
+        bounds=(0, 1),
+        parts=2,
+        flow="mixture",
+        num_components=1,
     )
     return estimator.fit(source, progress=False, **how)
 

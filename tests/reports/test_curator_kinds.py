@@ -255,11 +255,10 @@ def test_votes_are_counted_and_nobody_is_answered(method):
         budget=vf.Budget(40.0, 1e-6),
         bounds=(-4, 4),
         parts=5,
-        density="mixture",
+        flow="mixture",
         num_components=1,
-        method=method,
+        answers=vf.Answering(method=method, **limit),
         seed=1,
-        **limit,
     ).fit(rows[:400], progress=False)
     found = ensemble_sections(ensemble, rows)["ensemble"]
     wanted = (2 * ensemble.votes(rows).open() < 5) | (np.abs(rows) > 4).any(axis=1)

@@ -187,11 +187,9 @@ def fitted_ensemble(rows: np.ndarray, method: str, journal: Path) -> vf.FittedEn
         budget=vf.Budget(8.0, 1e-6),
         bounds=(-4, 4),
         parts=4,
-        density="mixture",
+        flow="mixture",
         num_components=1,
-        method=method,
-        journal=journal,
+        answers=vf.Answering(method=method, journal=journal, **limit),
         seed=1,
-        **limit,
     )
     return made.fit(rows, progress=False)

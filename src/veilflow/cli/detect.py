@@ -21,8 +21,8 @@ app = typer.Typer(help="Anomalies: make a detector, ask it about rows.", no_args
 _MODEL = ".veil"
 
 
-# a test keeps these words those of the library
 Density = StrEnum("Density", ["FLOW", "MIXTURE"])
+# a test keeps these words those of the library
 Method = StrEnum("Method", ["EXPONENTIAL", "SPARSE_VECTOR", "NOISY_MAX"])
 
 
@@ -121,22 +121,18 @@ def fit(
     }
     bounded = {"low": low, "high": high, "file": bounds, "row_norm": row_norm}
     answers = {
-        "parts": parts,
-        "density": density,
         "method": method,
         "max_queries": max_queries,
         "max_anomalies": max_anomalies,
         "quorum": quorum,
-        "num_components": components,
-        "steps": steps,
     }
+    models = {"parts": parts, "density": density, "components": components, "steps": steps}
     spending = (policy, data_ledger, dataset)
     how = {"checkpoint": checkpoint, "dry_run": dry_run, "as_json": as_json}
     if source.suffix.lower() == _MODEL:
         own = {"--low": low, "--high": high, "--bounds": bounds, "--row-norm": row_norm}
         own |= {"--columns": columns, "--journal": journal, "--delta": delta}
-        flags = {name.removeprefix("num_").replace("_", "-"): name for name in answers}
-        own |= {f"--{flag}": answers[name] for flag, name in flags.items()}
+        own |= {f"--{name.replace('_', '-')}": one for name, one in (answers | models).items()}
         left_out(own, "is for an ensemble, which is trained on a file of records. Leave it out.")
         _of_model(
             source,
@@ -165,7 +161,9 @@ def fit(
         columns=columns,
         bounded=bounded,
         invalid=str(invalid),
-        settings=given(**answers, threshold=threshold, seed=seed),
+        answers=given(**answers),
+        models=given(**models),
+        settings=given(threshold=threshold, seed=seed),
         epsilon=epsilon,
         delta=delta or 0.0,
         journal=journal or out.with_name(f"{out.name}.journal"),
@@ -252,6 +250,8 @@ def _ensemble(
     columns: str | None,
     bounded: dict[str, Any],
     invalid: str,
+    answers: dict[str, Any],
+    models: dict[str, Any],
     settings: dict[str, Any],
     epsilon: float,
     delta: float,
@@ -263,7 +263,7 @@ def _ensemble(
 ) -> None:
     from veilflow._core.codec import plain
     from veilflow.engine.training import Training
-    from veilflow.models.detect.ensemble import EnsembleDetector
+    from veilflow.models.detect.ensemble import Answering, EnsembleDetector
 
     if out.suffix.lower() == _MODEL:
         raise ValueError(
@@ -277,13 +277,15 @@ def _ensemble(
         )
     allowed = begin(epsilon, delta, *spending)
     rows, box = read_bounded(source, columns, **bounded, invalid=invalid)
-    training = given(steps=settings.pop("steps", None))
+    mixture = models.get("density") == Density.MIXTURE
     estimator = EnsembleDetector(
         budget=allowed.budget,
+        answers=Answering(**answers, journal=journal),
         bounds=box,
         row_norm=bounded["row_norm"],
-        training=Training(**training),
-        journal=journal,
+        flow=str(Density.MIXTURE) if mixture else None,
+        training=Training(steps=models.get("steps")),
+        **given(parts=models.get("parts"), num_components=models.get("components")),
         **settings,
     )
     plan = estimator.plan(rows.values.shape[1])

@@ -63,7 +63,7 @@ def readable(detector: "LikelihoodDetector", data: Path, *, invalid: str = "erro
     """Normal rows that set a threshold, as the detector takes them; of images, those of its class."""
     if not is_image(detector.model):
         return data
-    from veilflow.models.detect.class_images import images_of_class, tells_classes
+    from veilflow.models.detect.scoring import images_of_class, tells_classes
 
     spec = detector.model.spec
     if spec.classes and tells_classes(data):
@@ -193,7 +193,7 @@ def _images(detector: "LikelihoodDetector", data: Path) -> Any:
     from dataclasses import replace
 
     from veilflow.images import read_images
-    from veilflow.models.detect.class_images import tells_classes
+    from veilflow.models.detect.scoring import tells_classes
 
     spec = detector.model.spec
     labeled = bool(spec.classes) and data.is_dir() and tells_classes(data)

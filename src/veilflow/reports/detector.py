@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from veilflow.models.detect.class_images import images_of_class
 from veilflow.models.detect.fitted_ensemble import FittedEnsemble
 from veilflow.models.detect.likelihood import LikelihoodDetector
-from veilflow.models.detect.scoring import is_outside
+from veilflow.models.detect.scoring import images_of_class, is_outside
 from veilflow.models.image.fitted_image import FittedImageFlow
 from veilflow.releases.votes import overview
 from veilflow.reports import svg

@@ -6,7 +6,7 @@ import numpy as np
 
 from veilflow.images.image_set import Images, to_unit
 from veilflow.images.read import read_images
-from veilflow.models.detect.class_images import tells_classes
+from veilflow.models.detect.scoring import tells_classes
 from veilflow.reports import svg
 
 _MOST_IMAGES = 2_000

@@ -178,7 +178,7 @@ def killed(counter: InFile, *, at_once: int, after: float) -> int:
 
 
 @pytest.mark.parametrize(
-    "times", [2, pytest.param(40, marks=pytest.mark.slow)], ids=["few", "many"]
+    "times", [2, pytest.param(15, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_a_killed_process_forgets_nothing(counter, times):
     rng, answered = random.Random(0), 0

@@ -5,6 +5,8 @@ import os
 import shutil
 import threading
 import zipfile
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from veilflow._core import codec
 from veilflow.models import artifact as artifacts
 from veilflow.models import registry
 from veilflow.models.detect import fitted_ensemble
-from veilflow.models.detect.counter import InMemory
+from veilflow.models.detect.counter import InFile, InMemory
 from veilflow.models.detect.ensemble_plan import uniform_log_density
 from veilflow.models.domain import Ball, Box
 from veilflow.privacy.guarantees import Sensitive
@@ -27,18 +29,30 @@ RNG = np.random.default_rng(0)
 ROWS = RNG.normal(0, 0.1, size=(400, 2))
 NORMAL, ODD, OUTSIDE = [0.0, 0.0], [0.9, -0.9], [2.0, 0.0]
 BUDGET = vf.Budget(epsilon=40.0, delta=1e-6)
+FLOW = {"flow": None, "num_components": None}
+"""Settings of parts that learn the default flow."""
 
 
 def estimator(**settings: Any) -> vf.EnsembleDetector:
     usual: dict[str, Any] = {"budget": BUDGET, "bounds": (-1, 1), "parts": 5, "seed": 1}
-    usual |= {"density": "mixture", "num_components": 1}
-    if settings.get("method") != "sparse_vector":
-        usual["max_queries"] = 6
-    return vf.EnsembleDetector(**{**usual, **settings})
+    usual |= {"flow": "mixture", "num_components": 1}
+    names = vf.Answering.__dataclass_fields__.keys() & settings.keys()
+    answers = {name: settings.pop(name) for name in names}
+    if answers.get("method") != "sparse_vector":
+        answers.setdefault("max_queries", 6)
+    return vf.EnsembleDetector(**{**usual, **settings}, answers=vf.Answering(**answers))
 
 
-def fitted(**settings: Any) -> vf.FittedEnsemble:
-    return estimator(**settings).fit(ROWS, progress=False)
+@cache
+def trained(settings: frozenset[tuple[str, Any]]) -> vf.FittedEnsemble:
+    """One fit for all tests with these settings."""
+    return estimator(**dict(settings)).fit(ROWS, progress=False)
+
+
+def fitted(journal: Path | None = None, **settings: Any) -> vf.FittedEnsemble:
+    """An ensemble that has answered nothing yet."""
+    counter = InMemory() if journal is None else InFile.create(journal)
+    return dataclasses.replace(trained(frozenset(settings.items())), counter=counter)
 
 
 @pytest.fixture
@@ -191,7 +205,7 @@ def test_a_quorum_above_a_half_takes_more_votes():
     )
     against = [3, 5]
     for count, odd in zip(against, (False, True), strict=True):
-        found = ensemble._searched(Sensitive(np.array([5 - count])), np.array([False]))
+        found = ensemble._stream.answer(Sensitive(np.array([5 - count])), np.array([False]))
         assert found.tolist() == [odd]
 
 
@@ -212,13 +226,11 @@ def test_what_was_asked_costs_less_on_clear_votes_and_stays_behind_the_door():
 # -- files -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("density", ["flow", "mixture"])
-def test_an_ensemble_comes_back_with_what_was_spent(tmp_path, density):
-    trained: dict[str, Any] = {"flow": vf.maf(blocks=1, hidden=(4,))}
+@pytest.mark.parametrize("flow", [None, vf.maf(blocks=1, hidden=(4,))], ids=["mixture", "flow"])
+def test_an_ensemble_comes_back_with_what_was_spent(tmp_path, flow):
+    trained: dict[str, Any] = {"flow": flow, "num_components": None}
     trained["training"] = vf.Training(steps=20, batch_size=16)
-    ensemble = fitted(
-        journal=tmp_path / "j", density=density, **(trained if density == "flow" else {})
-    )
+    ensemble = fitted(journal=tmp_path / "j", **(trained if flow else {}))
     ensemble.query([NORMAL] * 2)
     ensemble.save(tmp_path / "e.private")
     later = vf.load(tmp_path / "e.private")
@@ -336,17 +348,18 @@ def test_an_ensemble_is_saved_beside_its_journal_only(kept, tmp_path):
 
 def test_a_journal_is_made_by_a_fit_and_goes_with_a_fit_that_fails(tmp_path, monkeypatch):
     path = tmp_path / "j"
+    made = estimator(journal=path)
     with monkeypatch.context() as patch:
         patch.setattr(Answers, "run", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            fitted(journal=path)
+            made.fit(ROWS, progress=False)
     assert not path.exists()
-    fitted(journal=path)
+    made.fit(ROWS, progress=False)
     before = path.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(Sensitive, "open", lambda *_: 1 / 0)
         with pytest.raises(FileExistsError, match="counts what another ensemble spent"):
-            fitted(journal=path)
+            made.fit(ROWS, progress=False)
     assert path.read_bytes() == before
 
 
@@ -376,12 +389,12 @@ def test_a_fit_that_is_killed_after_it_made_its_journal_finds_it_again(
         ensemble = made.fit(ROWS, progress=False, checkpoint=run)
     assert not run.exists()
     assert ensemble.spent == asked
-    again = fitted(journal=tmp_path / "other")
+    again = fitted()
     grid = RNG.uniform(-1, 1, size=(50, 2))
     assert np.array_equal(again.votes(grid).open(), ensemble.votes(grid).open())
     # another ensemble does not go on with it, not even one with the same seed
     with pytest.raises(FileExistsError, match="counts what another ensemble spent"):
-        fitted(journal=journal)
+        made.fit(ROWS, progress=False)
 
 
 def test_a_checkpoint_is_for_the_same_bounds_and_threshold(tmp_path, monkeypatch):
@@ -464,16 +477,16 @@ def test_the_threshold_is_a_public_number():
             "max_queries must be left out",
         ),
         ({"method": "majority"}, "method must be one of"),
-        ({"density": "grid"}, "density must be one of"),
+        ({"flow": "grid"}, "flow must be one of"),
         ({"parts": 1}, "parts must be from 2"),
         ({"threshold": "median"}, "threshold must be one of"),
         ({"threshold": float("nan")}, "threshold must be a number"),
         ({"quorum": 0.7}, "quorum is for sparse_vector"),
         ({"renew": False}, "renew is for sparse_vector"),
-        ({"training": vf.Training(steps=3)}, r"training \(steps\): parts of density='mixture'"),
-        ({"flow": vf.maf()}, "flow: parts of density='mixture' do not look at it"),
-        ({"density": "flow", "training": vf.Training(clip_norm=1.0)}, r"training \(clip_norm\)"),
-        ({"density": "flow", "training": vf.Training(steps=0)}, "steps must be"),
+        ({"training": vf.Training(steps=3)}, r"training \(steps\) is not used"),
+        ({"flow": vf.maf()}, "num_components is for parts that learn a mixture"),
+        ({**FLOW, "training": vf.Training(clip_norm=1.0)}, r"training \(clip_norm\) is not used"),
+        ({**FLOW, "training": vf.Training(steps=0)}, "steps must be"),
         ({"bounds": None}, "declare bounds"),
         ({"budget": vf.Budget(float("inf"), 1e-6)}, "budget must be finite"),
         ({"budget": vf.Budget(1.0, 0.0), "method": "noisy_max"}, "needs a positive delta"),

@@ -117,8 +117,27 @@ def test_a_private_quantile_is_paid_for_beside_the_model():
     twice = paid.from_private(rows, budget=vf.Budget(epsilon=1.0, delta=0.0))
     assert len(twice.ledger.entries) == len(LEDGER.entries) + 2
     assert len({entry.purpose for entry in twice.ledger.entries}) == len(twice.ledger.entries)
-    with pytest.raises(ValueError, match="plan must begin with what was released for the model"):
-        dataclasses.replace(paid, plan=threshold_alone(paid))
+    with pytest.raises(ValueError, match="plan must hold all that was released"):
+        vf.LikelihoodDetector.executed(paid.model, threshold_alone(paid))
+    # what was spent cannot be dropped by a copy with other settings
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        dataclasses.replace(paid, false_alarm_rate=0.1)
+
+
+@pytest.mark.filterwarnings(OUTSIDE)
+def test_a_condition_of_the_model_stays_whatever_sets_the_threshold():
+    plan = dataclasses.replace(PLAN, conditions=("the seed rows were declared public",))
+    model = dataclasses.replace(mixture(), plan=plan, guarantee=plan.guarantee)
+    detector = vf.LikelihoodDetector(model, false_alarm_rate=0.1)
+    rows = model.sample(50, seed=1)
+    public = detector.from_public(rows)
+    assert public.plan.conditions == (*plan.conditions, PUBLIC)
+    paid = public.from_private(rows, budget=vf.Budget(1.0, 0.0), progress=False)
+    assert paid.plan.conditions == public.from_samples(50).plan.conditions == plan.conditions
+    assert all("seed rows" in str(one.guarantee) for one in (public, paid))
+    for change in ({"conditions": ()}, {"declared": ()}, {"seeded": True}):
+        with pytest.raises(ValueError, match="plan must hold all"):
+            vf.LikelihoodDetector.executed(model, dataclasses.replace(paid.plan, **change))
 
 
 def test_what_a_private_threshold_costs_is_known_before_rows_are_read():

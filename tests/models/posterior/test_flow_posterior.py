@@ -5,19 +5,13 @@ import dataclasses
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import veilflow as vf
-from tests import quick
 from tests.models.posterior import line
 from veilflow._core.keys import Secret
-from veilflow.engine.observed import measured, observe_gradients
-from veilflow.models.posterior import fitting, training
-from veilflow.models.posterior.guides import KINDS, Guide
-from veilflow.models.posterior.objectives import OBJECTIVES, objective
-from veilflow.releases.rounds.surrogate import Surrogate
+from veilflow.models.posterior.guides import KINDS, FlatGuide, Guide
 
 BUDGET = vf.Budget(epsilon=3.0, delta=1e-6)
 RECORDS = line.records(2000)
@@ -87,7 +81,7 @@ def test_a_file_holds_every_kind_of_guide(kind, tmp_path):
     sizes = Guide(kind=kind, hidden=(3,), blocks=2, num_bins=3)
     secret = Secret.from_seed(0)
     made = estimator(flow=sizes)
-    guide = fitting.placed(sizes, MEAN, COVARIANCE, secret=secret)
+    guide = FlatGuide.at(sizes, MEAN, COVARIANCE, secret=secret)
     moved = eqx.tree_at(lambda g: g.numbers, guide, guide.numbers + 0.1)
     plan = made.plan()
     whole = vf.FittedPosterior(
@@ -136,7 +130,7 @@ class Interrupted(Exception):
 def test_a_checkpoint_does_not_go_on_with_another_likelihood(tmp_path, monkeypatch):
     path, made = tmp_path / "run", estimator(flow="full-rank")
     with monkeypatch.context() as patched:
-        patched.setattr(fitting, "placed", lambda *_, **__: (_ for _ in ()).throw(Interrupted))
+        patched.setattr(FlatGuide, "at", lambda *_, **__: (_ for _ in ()).throw(Interrupted))
         with pytest.raises(Interrupted):
             made.fit(RECORDS, progress=False, checkpoint=path)
     steeper = lambda theta, record: 2 * line.log_likelihood(theta, record)  # noqa: E731
@@ -149,7 +143,8 @@ def test_a_checkpoint_does_not_go_on_with_another_likelihood(tmp_path, monkeypat
 
 
 def test_steps_through_the_engine_keep_what_the_rounds_found():
-    made = estimator(training=vf.Training(steps=8), num_records=2000, num_draws=8, flow="full-rank")
+    guide = Guide(kind="full-rank", num_draws=8)
+    made = estimator(training=vf.Training(steps=8), num_records=2000, flow=guide)
     posterior = made.fit(RECORDS, progress=False)
     assert [entry.purpose for entry in posterior.ledger.entries] == [
         "gradients and curvatures",
@@ -159,75 +154,6 @@ def test_steps_through_the_engine_keep_what_the_rounds_found():
     assert BUDGET.admits(posterior.ledger)
     assert np.abs((posterior.mean - MEAN) / SD).max() < 1.5
     assert (np.abs(np.log(posterior.sd / SD)) < 0.5).all()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_gradient_of_every_guide_is_that_of_the_bound(kind):
-    guide = fitting.placed(
-        Guide(kind=kind, hidden=(4,), num_bins=3), MEAN, COVARIANCE, secret=Secret.from_seed(0)
-    )
-    rows = tuple(jnp.asarray(part[:5]) for part in RECORDS)
-    loss = training.record_loss(line.log_likelihood, 4)
-    base = guide.base_draws(4)
-
-    def plainly(numbers, record):
-        moved = eqx.tree_at(lambda g: g.numbers, guide, numbers)
-        thetas = moved.draws_and_log_prob(base)[0]
-        return -jnp.mean(jax.vmap(lambda t: line.log_likelihood(t, record))(thetas))
-
-    def seen(numbers, rows):
-        moved = eqx.tree_at(lambda g: g.numbers, guide, numbers)
-        key = jax.random.key(0)
-        return measured(observe_gradients(loss, moved, rows, jnp.ones(5, bool), key)).per_record()[
-            0
-        ]
-
-    want = quick.jit(jax.vmap(jax.grad(plainly), (None, 0)))(guide.numbers, rows)
-    np.testing.assert_allclose(quick.jit(seen)(guide.numbers, rows), want, rtol=2e-3, atol=1e-5)
-
-
-RELEASED = Surrogate(
-    np.zeros(2), np.zeros(2), np.array([[2.0, 0.6], [0.6, 1.0]]), np.zeros((2, 2)), 1.0, 1.0
-)
-TARGET = fitting.target_of(RELEASED, lambda theta: 0.0 * jnp.sum(theta))
-EXACT = np.linalg.inv(RELEASED.precision)
-
-
-def normal(mean, covariance):
-    return fitting.placed(Guide(kind="full-rank"), mean, covariance, secret=Secret.from_seed(1))
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_every_objective_is_least_at_the_target(name):
-    draws = np.random.default_rng(0).standard_normal((2, 2000, 2)).astype(np.float32)
-
-    @quick.jit
-    def loss(guide):
-        return objective(name)(guide, TARGET, draws[0], guide.place, draws[1], jax.random.key(3))
-
-    exact = normal(np.zeros(2), EXACT)
-    least = float(loss(exact))
-    for place in range(exact.numbers.size):
-        for step in (-0.4, 0.4):
-            moved = eqx.tree_at(lambda g: g.numbers, exact, exact.numbers.at[place].add(step))
-            changed = float(loss(moved))
-            # entries of a triangular factor outside its mask change nothing
-            assert changed > least - 0.01
-
-
-def test_a_misplaced_guide_is_brought_to_the_target():
-    guide = normal(np.array([0.4, -0.3]), 0.7 * np.eye(2))
-    secret = Secret.from_seed(1)
-    fit = fitting.fitted_to(TARGET, guide, name="free-energy", secret=secret)
-    drawn = quick.jit(jax.vmap(fit.flow().sample))
-    draws = np.asarray(drawn(jax.random.split(jax.random.key(2), 4000)))
-    np.testing.assert_allclose(draws.mean(axis=0), 0.0, atol=0.1)
-    np.testing.assert_allclose(np.cov(draws.T), EXACT, atol=0.15)
-
-
-def test_a_guide_that_is_the_target_already_is_left_alone():
-    guide = normal(np.zeros(2), EXACT)
-    assert fitting.fitted_to(TARGET, guide, name="renyi", secret=Secret.from_seed(1)) is guide
 
 
 def test_a_prior_that_is_not_normal_bends_the_guide():
@@ -252,8 +178,10 @@ def test_a_mean_field_guide_has_no_correlation():
     [
         ({"flow": "glow"}, "kind must be one of"),
         ({"flow": 3}, "flow must be"),
-        ({"objective": "chi"}, "objective must be one of"),
-        ({"objective": "renyi", "training": vf.Training(steps=5)}, "steps are for the free energy"),
+        (
+            {"flow": Guide(objective="renyi"), "training": vf.Training(steps=5)},
+            "steps are for the free energy",
+        ),
         ({"precondition": False}, "there must be steps"),
         ({"precondition": False, "training": vf.Training(steps=5)}, "declare num_records"),
         ({"training": vf.Training(learning_rate=0.1)}, "learning_rate is for steps"),

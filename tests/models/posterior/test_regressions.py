@@ -79,7 +79,7 @@ def test_a_linear_target_may_lie_around_zero_or_below(ends):
     ("settings", "message"),
     [
         ({"kind": "probit"}, "kind must be one of"),
-        ({"kind": "linear", "columns": ()}, "a column at least"),
+        ({"kind": "linear", "columns": ()}, "at least one column"),
         ({"kind": "linear", "columns": ("age", "intercept")}, "'intercept'"),
         ({"kind": "linear", "columns": ("age", "y")}, "must differ"),
         ({"kind": "linear", "bounds": ((0.0,), (1.0,))}, "one pair each"),

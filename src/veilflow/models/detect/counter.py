@@ -1,9 +1,9 @@
-"""How many queries an ensemble has answered, counted in memory or in a journal.
+"""The number of queries an ensemble has answered, counted in memory or in a journal.
 
-A query is on the disk before its answer is given (`_core/journal.py`). An ensemble's file knows its
-journal by name and looks for it in its own folder, so that both can be moved together and no file
-holds a path of the curator's machine. A journal that is missing, damaged or of another ensemble is
-refused, and then nothing is answered.
+A query is on the disk before its answer is given (`_core/journal.py`). The file of an ensemble holds
+the name of its journal and looks for it in its own folder, so that both can be moved together and no
+file holds a path of the curator's machine. A journal that is missing, damaged or of another ensemble
+is refused, and then nothing is answered.
 """
 
 import contextlib
@@ -18,30 +18,30 @@ from typing import Protocol
 from veilflow._core.errors import ArtifactError, BudgetError, PrivacyError
 from veilflow._core.journal import Entry, Journal
 
-_REFUSED = "Nothing is answered without it: what was spent is not known."
+_REFUSED = "Nothing is answered without it, because what was spent is not known."
 
 
 class Counter(Protocol):
-    """What counts spent queries."""
+    """Counts spent queries."""
 
     def spent(self) -> int:
-        """How many were spent so far."""
+        """The number spent so far."""
         ...
 
     def spend(self, count: int, *, limit: int) -> None:
-        """Spend `count` more, or raise BudgetError and spend nothing if that were above `limit`."""
+        """Spend `count` more; raises BudgetError, and spends nothing, where that exceeds `limit`."""
         ...
 
 
 class InMemory:
-    """Counts within one process, for ensembles that are not saved."""
+    """A counter in this process, for ensembles that are not saved."""
 
     def __init__(self) -> None:
         self._spent = 0
         self._lock = threading.Lock()
 
     def spent(self) -> int:
-        """How many were spent so far."""
+        """The number spent so far."""
         return self._spent
 
     def spend(self, count: int, *, limit: int) -> None:
@@ -55,11 +55,11 @@ class InMemory:
 
 
 class InFile:
-    """Counts in a journal, which several processes share.
+    """A counter in a journal, which several processes may share.
 
     Args:
-        path: The file, which `create` made.
-        id: Of the ensemble it belongs to.
+        path: The file, made by `create`.
+        id: Identifies the ensemble that it belongs to.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, id: str):
@@ -72,12 +72,12 @@ class InFile:
         """A counter at 0 in a new file.
 
         Args:
-            path: Where. If the journal of this very ensemble is there, it goes on: a fit that was
-                interrupted after it made its journal finds it again.
-            id: Of the ensemble; random unless given.
+            path: The new file. If it is the journal of this very ensemble, it is continued: a fit
+                that was interrupted after it made its journal finds it again.
+            id: Identifies the ensemble; random by default.
 
         Raises:
-            FileExistsError: There is a file already: it counts what another ensemble spent.
+            FileExistsError: The file exists and counts what another ensemble spent.
             OSError: The file cannot be made there.
         """
         counter = cls(path, id=id or secrets.token_hex(16))
@@ -89,7 +89,7 @@ class InFile:
         return counter
 
     def is_here(self) -> bool:
-        """Whether the file is there and the journal of this ensemble."""
+        """Whether the file exists and is the journal of this ensemble."""
         try:
             self.spent()
         except PrivacyError:
@@ -97,7 +97,7 @@ class InFile:
         return True
 
     def spent(self) -> int:
-        """How many were spent so far.
+        """The number spent so far.
 
         Raises:
             PrivacyError: The journal is missing, damaged, or of another ensemble.
@@ -106,7 +106,7 @@ class InFile:
             return _total(self._journal.read())
 
     def spend(self, count: int, *, limit: int) -> None:
-        """Write down `count` more and wait until that is on the disk; see `Counter`.
+        """Write down `count` more and wait until they are on the disk; see `Counter`.
 
         Raises:
             BudgetError: Fewer than `count` are left. Nothing was spent.
@@ -125,7 +125,7 @@ class InFile:
         except FileNotFoundError:
             raise PrivacyError(
                 f"the journal {self.path.name} is not where it was, beside the file of its ensemble. "
-                f"{_REFUSED} Put it back, or give its new place with with_journal(path)."
+                f"{_REFUSED} Put it back, or give its new path with with_journal(path)."
             ) from None
         except ArtifactError as error:
             raise PrivacyError(f"the journal of the ensemble: {error}") from None
@@ -135,24 +135,24 @@ class InFile:
 
 
 class Unplaced:
-    """The journal of an ensemble whose file was read without saying where it lies: it counts nothing.
+    """The journal of an ensemble whose own folder is not known: it refuses to count.
 
     Args:
-        name: Of the file, without its folder.
-        id: Of the ensemble it belongs to.
+        name: The name of the file, without its folder.
+        id: Identifies the ensemble that it belongs to.
     """
 
     def __init__(self, name: str, *, id: str):
         if Path(name).name != name or name in ("", "..") or "\\" in name or "\0" in name:
-            raise ValueError("the name of a journal must be that of a file, without folders.")
+            raise ValueError("the name of a journal must be a file name without folders.")
         self.name = name
         self.id = id
 
     def spent(self) -> int:
-        """Nobody knows: raises PrivacyError."""
+        """Raises PrivacyError: the count is not known."""
         raise PrivacyError(
             f"it is not known in which folder the journal {self.name} lies. {_REFUSED} Open the "
-            "ensemble with veilflow.load(path), or give the place with with_journal(path)."
+            "ensemble with veilflow.load(path), or give the path with with_journal(path)."
         )
 
     def spend(self, count: int, *, limit: int) -> None:
@@ -161,12 +161,12 @@ class Unplaced:
 
     def beside(self, path: str | os.PathLike[str]) -> InFile:
         """The counter in the folder of the ensemble's file."""
-        # where the file itself is, whatever links lead to it
+        # the folder of the file itself, whatever links lead to it
         return InFile(Path(os.path.realpath(path)).with_name(self.name), id=self.id)
 
 
 def check_free(path: str | os.PathLike[str]) -> None:
-    """Raise FileExistsError if there is a file already: it counts what another ensemble spent."""
+    """Raise FileExistsError if the file exists: it counts what another ensemble spent."""
     if os.path.lexists(path):
         raise _taken(path)
 
@@ -186,7 +186,7 @@ def check_left(spent: int, count: int, *, limit: int) -> None:
     if count > left:
         raise BudgetError(
             f"{count} more would be spent, but {left} of {limit} are left. Nothing was spent. Ask for "
-            "at most as many, or fit a new ensemble: on the same records that is a second spend."
+            "no more than that, or fit a new ensemble: on the same records that is a second spend."
         )
 
 
@@ -195,8 +195,8 @@ def _title(id: str) -> str:
 
 
 def _total(entries: list[Entry]) -> int:
-    """What the last entry says: each holds the sum so far."""
+    """The last entry: each holds the sum so far."""
     total = entries[-1].get("spent") if entries else 0
     if type(total) is not int or total < 0:
-        raise ArtifactError(f"an entry is no count of queries. {_REFUSED}")
+        raise ArtifactError(f"an entry is not a count of queries. {_REFUSED}")
     return total

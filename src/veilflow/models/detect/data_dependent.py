@@ -1,7 +1,7 @@
-"""What answers by noisy maximum cost on these very records: less than the plan, and itself private.
+"""The data-dependent price of answers by noisy maximum: less than planned, and itself private.
 
-Where nearly all parts agree, one more vote hardly changes the chance of an answer. PATE bounds the
-Renyi divergence of such an answer from how sure the votes are; for two answers no bound is needed, for
+Where nearly all parts agree, one more vote hardly changes the probability of an answer. PATE bounds
+the Renyi divergence of such an answer by the margin of the votes. For two answers no bound is needed:
 the only neighbors of c votes are c - 1 and c + 1, and the divergence of two coins is known.
 """
 
@@ -28,31 +28,29 @@ def data_dependent_epsilon(
         queries that were chosen beforehand and not from answers.
 
     Args:
-        votes: Of each answered query, how many parts called the row normal.
-        answers: By "noisy_max".
-        delta: Above 0.
+        votes: The number of parts that called the row normal, for each answered query.
+        answers: With method "noisy_max".
+        delta: Positive.
 
     References:
         Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson, "Scalable private learning with
         PATE", 2018, on data-dependent Renyi bounds.
     """
     if answers.method != "noisy_max":
-        raise ValueError(f"only noisy_max is accounted by data, this is {answers.method!r}.")
+        raise ValueError(f"only noisy_max has a data-dependent price, got {answers.method!r}.")
 
     def epsilon(asked: Sequence[int]) -> float:
-        found, counts = np.unique(np.asarray(asked, int), return_counts=True)
-        total = sum(n * _divergence(int(c), answers) for c, n in zip(found, counts, strict=True))
+        values, counts = np.unique(np.asarray(asked, int), return_counts=True)
+        total = sum(n * _divergence(int(c), answers) for c, n in zip(values, counts, strict=True))
         return _epsilon(np.zeros_like(_ORDERS) + total, delta)
 
     return votes.map(epsilon, description="epsilon of these records")
 
 
 def _divergence(votes: int, answers: Answers) -> Float[np.ndarray, " orders"]:
-    """At each order, the largest of an answer here and at a neighbor, in either direction."""
+    """At each order, the largest divergence from or to the answer of a neighbor."""
     assert answers.noise_multiplier is not None
-    worst = _ORDERS * (
-        1 / (2 * answers.noise_multiplier**2)
-    )  # that of the mechanism on any records
+    worst = _ORDERS * (1 / (2 * answers.noise_multiplier**2))  # on any records
     here = _log_chances(votes, answers)
     near = [_log_chances(c, answers) for c in (votes - 1, votes + 1) if 0 <= c <= answers.parts]
     local = [_renyi(p, q) for other in near for p, q in ((here, other), (other, here))]
@@ -60,10 +58,10 @@ def _divergence(votes: int, answers: Answers) -> Float[np.ndarray, " orders"]:
 
 
 def _log_chances(votes: int, answers: Answers) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Logs of the least and the largest chance of each answer.
+    """Lower and upper bounds on the log-probability of each answer.
 
-    The noise is a discrete Gaussian on a grid; sums of it lie between integrals one step apart, over
-    a total that is between that of a normal and one term more.
+    The noise is a discrete Gaussian on a grid. Its sums lie between integrals one step apart, divided
+    by a total between that of a normal and one term more.
     """
     assert answers.noise_multiplier is not None
     stddev = 2 * answers.noise_multiplier * GRID
@@ -75,7 +73,7 @@ def _log_chances(votes: int, answers: Answers) -> tuple[tuple[float, float], tup
 
 
 def _renyi(p: tuple, q: tuple) -> Float[np.ndarray, " orders"]:
-    """An upper bound on the divergence of coin `p` from coin `q`, of enclosed chances."""
+    """An upper bound on the divergence of coin `p` from coin `q`, given bounds on both."""
     terms = [
         _ORDERS * high_p + (1 - _ORDERS) * low_q
         for (_, high_p), (low_q, _) in zip(p, q, strict=True)
@@ -85,5 +83,5 @@ def _renyi(p: tuple, q: tuple) -> Float[np.ndarray, " orders"]:
 
 def _epsilon(curve: Float[np.ndarray, " orders"], delta: float) -> float:
     """From Renyi to approximate differential privacy (Canonne, Kamath, Steinke, Proposition 12)."""
-    found = curve + np.log1p(-1 / _ORDERS) - (np.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1)
-    return float(max(0.0, found.min()))
+    bounds = curve + np.log1p(-1 / _ORDERS) - (np.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1)
+    return float(max(0.0, bounds.min()))

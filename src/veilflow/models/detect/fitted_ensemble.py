@@ -1,9 +1,7 @@
-"""A fitted ensemble: answers to queries, each written down before it is given. Itself private."""
+"""A fitted ensemble: its answers may be released, the ensemble itself is private."""
 
 import os
 import stat
-import threading
-import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -11,21 +9,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from jaxtyping import Bool, Float
 
-from veilflow._core import codec
-from veilflow._core.errors import BudgetError
+from veilflow._core import codec, fields
 from veilflow.models import artifact as artifacts
 from veilflow.models.detect.counter import Counter, InFile, Unplaced
 from veilflow.models.detect.data_dependent import data_dependent_epsilon
 from veilflow.models.detect.ensemble_plan import EnsemblePlan
 from veilflow.models.detect.scoring import is_outside
+from veilflow.models.detect.stream import Stream
 from veilflow.models.domain import Domain
 from veilflow.models.fitted import ARRAYS, STATE, Fitted
 from veilflow.privacy.assumptions import Conditional
 from veilflow.privacy.events import NonPrivate
 from veilflow.privacy.guarantees import Guarantee, Sensitive
 from veilflow.privacy.ledger import Ledger
-from veilflow.privacy.mechanisms import SparseVector
-from veilflow.releases import votes as answering
 from veilflow.releases.answers import Answers
 from veilflow.releases.part_densities import PartDensities
 from veilflow.releases.plan import FitPlan
@@ -39,26 +35,14 @@ INTERNAL = (
 _RELEASABLE = ".veil"
 
 
-class _Stream:
-    """What changes while queries are answered: the search under way, and votes that were counted."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.search: SparseVector | None = None
-        self.asked: list[Sensitive[Votes]] = []
-
-    def __reduce__(self):
-        raise TypeError("the state of a stream of queries is secret and is not copied.")
-
-
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FittedEnsemble(Fitted):
     """Models of parts, for the curator's machine only; its answers may be released.
 
     Attributes:
         plan: What all answers cost, with bounds and threshold.
-        guarantee: Of all answers the plan allows, however many are asked for: so it holds, too, for
-            someone who stops when the answers please.
+        guarantee: That of all answers the plan allows, however many are asked for. So it also holds
+            for someone who decides by the answers when to stop.
         columns: Names of the columns, where the rows had any.
     """
 
@@ -68,11 +52,14 @@ class FittedEnsemble(Fitted):
     densities: PartDensities = field(repr=False, metadata=ARRAYS)
     columns: tuple[str, ...] | None
     counter: Counter = field(repr=False, metadata=STATE)
-    _stream: _Stream = field(default_factory=_Stream, repr=False, metadata=STATE)
+    _stream: Any = field(init=False, default=None, metadata=STATE)
+
+    def __post_init__(self) -> None:
+        fields.convert(self, _stream=lambda *_: Stream(self.answers, self.counter))
 
     @property
     def answers(self) -> Answers:
-        """How it answers, and what an answer costs: public."""
+        """How answers are given, and what one costs: public."""
         return self.plan.answers
 
     @property
@@ -90,13 +77,13 @@ class FittedEnsemble(Fitted):
 
         Rows outside the declared bounds are anomalies by declaration and cost nothing. A call that
         asks for more answers than are left is refused as a whole. With sparse vector a stream ends at
-        the last anomaly that is paid for: the answers up to there are returned, with a warning.
+        the last anomaly that is paid for: the answers up to it are returned, with a warning.
 
         Args:
-            rows: Array, frame or file, as for `fit`; also single rows. They are taken as public.
+            rows: Array, frame or file, as for `fit`. The rows are taken as public.
 
         Returns:
-            True for an anomaly, one for each row that was answered, in order.
+            One flag per answered row, in order: True for an anomaly.
 
         Raises:
             BudgetError: The budget is spent. Nothing was answered.
@@ -104,60 +91,10 @@ class FittedEnsemble(Fitted):
             OSError: The journal cannot be written. Nothing was answered.
         """
         values = self._read(rows)
-        outside = is_outside(self.domain, values)
-        votes = self._votes(values)
-        if self.answers.method == "sparse_vector":
-            return self._searched(votes, outside)
-        answers = np.ones(len(values), bool)
-        paid = np.flatnonzero(~outside)
-        if len(paid):
-            with self._stream.lock:
-                self.counter.spend(len(paid), limit=self.answers.limit)  # before it is answered
-                asked = votes.map(lambda c: c[paid])
-                answers[paid] = answering.odd(self.answers, asked)
-                self._stream.asked.append(asked)
-        return answers
-
-    def _searched(
-        self, votes: Sensitive[Votes], outside: Bool[np.ndarray, " rows"]
-    ) -> Bool[np.ndarray, " answered"]:
-        """Answers one by one; when a search is over, the next is paid for."""
-        answers: list[bool] = []
-        stream = self._stream
-        with stream.lock:
-            for i, free in enumerate(outside):
-                if free:
-                    answers.append(True)
-                    continue
-                if stream.search is None:
-                    try:
-                        self.counter.spend(1, limit=self.answers.limit)
-                    except BudgetError as error:
-                        return self._ended(answers, error)
-                    stream.search = answering.search(self.answers)
-                against = votes.map(lambda c, i=i: float(self.answers.parts - c[i]))
-                answers.append(stream.search.above(against))
-                if stream.search.left == 0:
-                    stream.search = None
-        return np.array(answers, bool)
-
-    def _ended(self, answers: list[bool], error: BudgetError) -> Bool[np.ndarray, " answered"]:
-        if not answers:
-            most = self.answers.limit * self.answers.anomalies
-            raise BudgetError(
-                f"the stream is over: {most} anomalies were paid for, and all are found or were "
-                "being looked for by a process that ended. Fit a new ensemble to go on: on the same "
-                "records that is a second spend."
-            ) from error
-        warnings.warn(
-            f"the stream ended after {len(answers)} answers of this call: the last anomaly that was "
-            "paid for is found. Later rows have no answer.",
-            stacklevel=4,
-        )
-        return np.array(answers, bool)
+        return self._stream.answer(self._votes(values), is_outside(self.domain, values))
 
     def votes(self, rows: Any) -> Sensitive[Votes]:
-        """How many parts call each row normal: private, never to be released.
+        """The number of parts that call each row normal: private, never to be released.
 
         Args:
             rows: As for `query`.
@@ -165,42 +102,36 @@ class FittedEnsemble(Fitted):
         return self._votes(self._read(rows))
 
     def response_probability(self, votes: Any) -> Float[np.ndarray, "..."]:
-        """The probability of the answer "normal" by the number of votes for it: public."""
+        """The probability of the answer "normal", given the number of votes for it: public."""
         return self.answers.response_probability(votes)
 
     def data_dependent_epsilon(self) -> Sensitive[float]:
-        """Epsilon of what this object answered, on these very records (PATE's way): private.
+        """Epsilon of this object's answers on these very records, as in PATE: private.
 
-        For "noisy_max" and the curator's eyes: the number depends on the records, so that it is not
-        part of any guarantee. It is for queries that were not chosen from answers.
+        For "noisy_max", and for the curator only: the number depends on the records, so it is part of
+        no guarantee. It holds for queries that were not chosen from earlier answers.
         """
         return data_dependent_epsilon(
-            answering.joined(self._stream.asked), self.answers, delta=self.plan.budget.delta
+            self._stream.asked, self.answers, delta=self.plan.budget.delta
         )
 
     @property
     def spent(self) -> int:
-        """Queries that were spent; with sparse vector, searches that were begun."""
+        """The number of queries spent; with sparse vector, of searches begun."""
         return self.counter.spent()
 
     @property
     def queries_left(self) -> int | None:
         """Queries that can still be asked; None with sparse vector, which counts anomalies."""
-        return None if self.answers.method == "sparse_vector" else self._left()
+        return None if self.answers.method == "sparse_vector" else self._stream.left
 
     @property
     def anomalies_left(self) -> int | None:
         """With sparse vector: anomalies that can still be found; None with other methods.
 
-        Public, as it follows from answers. A search that a crash ended counts as spent.
+        Public, since it follows from the answers. A search that a crash ended counts as spent.
         """
-        if self.answers.method != "sparse_vector":
-            return None
-        search = self._stream.search
-        return self._left() * self.answers.anomalies + (0 if search is None else search.left)
-
-    def _left(self) -> int:
-        return max(0, self.answers.limit - self.counter.spent())
+        return self._stream.left if self.answers.method == "sparse_vector" else None
 
     @property
     def ledger(self) -> Ledger:
@@ -208,79 +139,86 @@ class FittedEnsemble(Fitted):
         return replace(self.plan.ledger, entries=self.answers.entries(self.counter.spent()))
 
     def with_journal(self, path: str | os.PathLike[str]) -> "FittedEnsemble":
-        """The same ensemble with its journal in another place, to which the file was moved.
+        """The same ensemble, with its journal at another path.
 
         Raises:
             ValueError: The ensemble has no journal.
             PrivacyError: The file is missing, or the journal of another ensemble.
         """
-        moved = InFile(path, id=self._kept().id)
+        moved = InFile(path, id=self._journal().id)
         moved.spent()
-        return replace(self, counter=moved, _stream=_Stream())
+        return replace(self, counter=moved)
 
     def beside(self, path: str | os.PathLike[str]) -> "FittedEnsemble":
-        """The same ensemble, which counts in the journal that lies beside its own file.
+        """The same ensemble, with its journal in the folder of its own file.
 
-        Whether it is there is found out when it is asked for something.
+        The journal is looked for when the ensemble is first asked for something.
 
         Args:
-            path: Of the file that the ensemble was read from.
+            path: The file that the ensemble was read from.
         """
-        counter = self._kept()
+        counter = self._journal()
         if isinstance(counter, InFile):
             return self
-        return replace(self, counter=counter.beside(path), _stream=_Stream())
+        return replace(self, counter=counter.beside(path))
 
-    def _kept(self) -> InFile | Unplaced:
-        """The journal; raises for an ensemble that lives in this process only."""
+    def _journal(self) -> InFile | Unplaced:
+        """The journal.
+
+        Raises:
+            ValueError: The ensemble has none, and lives in this process only.
+        """
         if not isinstance(self.counter, InFile | Unplaced):
-            raise ValueError(_NO_JOURNAL)
+            raise ValueError(
+                "the ensemble has no journal, so a copy of it would not know what was spent. Fit it "
+                "with answers=vf.Answering(..., journal='...') to keep it."
+            )
         return self.counter
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ensemble to a file for this curator only; readable by nobody else.
+        """Write the ensemble to a file that only its owner can read.
 
-        The file says of itself that it is not private: its ledger records the use of the records
-        without privacy and its guarantee is infinite, whatever its answers cost. The key that made
-        the parts is not in it, nor what was spent: that is in the journal, whose name is.
+        The file says of itself that it is not private: its ledger records a use of the records
+        without privacy and its guarantee is infinite, whatever the answers cost. It holds the name of
+        the journal, in which spent queries are counted, but not the key that split the records.
 
         Args:
-            path: Where to, in the folder of the journal. A name that ends in `.veil` is refused:
-                those are files to release.
+            path: A file in the folder of the journal. A name that ends in `.veil` is refused: those
+                are files to release.
         """
         if Path(path).suffix.lower() == _RELEASABLE:
             raise ValueError(
                 "an ensemble is never released, and *.veil files are. Give another name, such as "
                 f"{Path(path).stem}.private."
             )
-        target, journal = Path(path), self._kept()
+        target, journal = Path(path), self._journal()
         if isinstance(journal, InFile) and not _same_folder(target, journal.path):
             raise ValueError(
                 f"the journal {journal.path.name} lies in another folder, and the file of an ensemble "
-                f"knows it by name only. Save it there, or move the journal here and take "
+                "knows it by name only. Save the ensemble there, or move the journal here and use "
                 "with_journal(path)."
             )
         if target.is_file():
             target.chmod(stat.S_IRUSR | stat.S_IWUSR)
         elif target.parent.is_dir() and not target.exists():
-            # a file that is replaced passes its mode on: nobody else can read it at any moment
+            # a replaced file keeps its mode, so that nobody else can read the new one at any moment
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         artifacts.save(self.to_artifact(), path)
 
     def to_artifact(self) -> artifacts.Artifact:
-        """The ensemble as plain data, labeled as not private."""
-        journal = self._kept()
+        """The ensemble as plain data, marked as not private."""
+        journal = self._journal()
         name = journal.name if isinstance(journal, Unplaced) else journal.path.name
         ledger = Ledger().assuming(Conditional(INTERNAL))
         ledger = ledger.spend(NonPrivate(), purpose="models of parts, without privacy")
-        whole = super().to_artifact()
+        artifact = super().to_artifact()
         return replace(
-            whole,
+            artifact,
             manifest={
-                **whole.manifest,
+                **artifact.manifest,
                 "internal": INTERNAL,
                 "answers": self.guarantee.to_json(),
-                # the folder is not written: paths tell about people and machines
+                # without its folder: paths reveal people and machines
                 "journal": {"file": name, "id": journal.id},
             },
             ledger=ledger,
@@ -289,16 +227,16 @@ class FittedEnsemble(Fitted):
 
     @classmethod
     def from_artifact(cls, artifact: artifacts.Artifact, **state: Any) -> Self:
-        """The ensemble that `to_artifact` described; it answers when it knows where its journal is."""
+        """The ensemble that `to_artifact` described; it answers once it knows its journal's folder."""
         manifest = dict(artifact.manifest)
         if manifest.pop("internal") != INTERNAL:
             raise ValueError("the file does not say that it is internal.")
         guarantee, journal = Guarantee.from_json(manifest.pop("answers")), manifest.pop("journal")
         ledger = codec.restored(FitPlan, manifest["plan"]).ledger
-        whole = replace(artifact, manifest=manifest, ledger=ledger, guarantee=guarantee)
-        artifacts.check(whole)
+        artifact = replace(artifact, manifest=manifest, ledger=ledger, guarantee=guarantee)
+        artifacts.check(artifact)
         counter = Unplaced(journal["file"], id=str(journal["id"]))
-        return super().from_artifact(whole, counter=counter, **state)
+        return super().from_artifact(artifact, counter=counter, **state)
 
     @classmethod
     def shapes(cls, plan: FitPlan, public: dict[str, Any], *, num_numbers: int) -> PartDensities:
@@ -306,9 +244,9 @@ class FittedEnsemble(Fitted):
             raise ValueError("the plan is not one of an ensemble.")
         if public["columns"] is not None and len(public["columns"]) != plan.dim:
             raise ValueError("columns must name every number of a row.")
-        # before anything is built: a file cannot ask for more work than it has numbers
+        # before anything is built: a file cannot demand more work than it has numbers
         if plan.num_numbers > num_numbers:
-            raise ValueError("there are not as many numbers as the settings ask for.")
+            raise ValueError("the arrays hold fewer numbers than the settings ask for.")
         return plan.untrained()
 
     def _read(self, rows: Any) -> Float[np.ndarray, "rows dim"]:
@@ -319,8 +257,8 @@ class FittedEnsemble(Fitted):
 
     def _votes(self, values: Float[np.ndarray, "rows dim"]) -> Sensitive[Votes]:
         dim = values.shape[1]
-        found = self.densities.log_prob(self.domain.encode(self.domain.clamp(values)))
-        above = found - self.domain.log_scale(dim) > self.threshold
+        log_prob = self.densities.log_prob(self.domain.encode(self.domain.clamp(values)))
+        above = log_prob - self.domain.log_scale(dim) > self.threshold
         return Sensitive(above.sum(axis=0), description="votes of parts")
 
     def __repr__(self) -> str:
@@ -333,9 +271,3 @@ class FittedEnsemble(Fitted):
 
 def _same_folder(one: Path, two: Path) -> bool:
     return os.path.realpath(one.absolute().parent) == os.path.realpath(two.absolute().parent)
-
-
-_NO_JOURNAL = (
-    "the ensemble has no journal, so a copy of it would not know what was spent. Fit it with "
-    "journal='...' to keep it."
-)

@@ -1,15 +1,21 @@
-"""Scores of rows by the kinds of models there are: minus the log-density, higher is odder."""
+"""Scores of rows by each kind of model: minus the log-density, higher is more anomalous."""
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from veilflow._core import check
-from veilflow.models.detect.class_images import images_of_class
+from veilflow._core.npz import npz_names
+from veilflow.images.classes import class_places
+from veilflow.images.image_set import Images
+from veilflow.images.read import read_images
+from veilflow.images.spec import ImageSpec
 from veilflow.models.detect.explanation import explain_codes, explain_density
 from veilflow.models.domain import Domain
 from veilflow.models.protocols import ImageModel, RowModel, TableModel
@@ -22,13 +28,14 @@ from veilflow.tabular.io import read_rows
 
 Scores = tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]
 
+_LABELS = {"labels", "y"}
 _ROUNDING = 1e-9
-"""Of a scale: rows this far beyond a border are on it."""
+"""Relative to the scale: rows this far beyond a border count as on it."""
 
 
 @dataclass(frozen=True)
 class AbstractScorer(ABC):
-    """What a detector asks of a released model."""
+    """How a detector uses a released model."""
 
     model: Any
 
@@ -39,23 +46,23 @@ class AbstractScorer(ABC):
 
     @abstractmethod
     def score(self, rows: Any, *, invalid: str = "error") -> Scores:
-        """Scores of rows as if all were within the bounds, and which are not.
+        """Scores of the rows after clamping to the bounds, and which rows lie outside.
 
-        With `invalid="replace"` what is not as declared is replaced by the rule of the model's fit;
+        With `invalid="replace"` cells that are not as declared are replaced as in the model's fit;
         images that are not as declared are left out.
         """
 
     @abstractmethod
     def explain(self, rows: Any) -> Float[np.ndarray, "rows columns"]:
-        """See `explanation`."""
+        """The log-density of each cell given the rest of its row; see `explanation.py`."""
 
     def sample_scores(self, num_samples: int, *, seed: int | None) -> Float[np.ndarray, " rows"]:
-        """Scores of the model's own samples."""
+        """Scores of samples of the model."""
         return self.score(self.model.sample(num_samples, seed=seed))[0]
 
 
 class DensityScorer(AbstractScorer):
-    """Flows and mixtures over numbers."""
+    """Scores of flows and mixtures over rows of numbers."""
 
     model: RowModel
 
@@ -72,7 +79,7 @@ class DensityScorer(AbstractScorer):
 
 
 class TableScorer(AbstractScorer):
-    """Tables of a schema."""
+    """Scores of tables with a schema."""
 
     model: TableModel
 
@@ -89,27 +96,27 @@ class TableScorer(AbstractScorer):
                 f"{density.kind!r}. Fit a TableFlow with flow=vf.codes() for it."
             )
         schema, words = self.model.schema, self.model.vocabularies
-        found = explain_codes(density, encode(rows, schema, vocabularies=words))
-        return np.where(self._outside(rows, len(found)), -np.inf, found)
+        cells = explain_codes(density, encode(rows, schema, vocabularies=words))
+        return np.where(self._outside(rows, len(cells)), -np.inf, cells)
 
     def _outside(
         self, rows: Any, num_rows: int, *, invalid: str = "error"
     ) -> Bool[np.ndarray, "rows columns"]:
-        """Cells with numbers out of their declared range, which scores see moved into it."""
+        """Cells whose numbers lie outside their declared range, where scores clamp them."""
         columns = self.model.schema.columns
-        wanted = {n: c for n, c in columns.items() if isinstance(c, Numeric)}
-        numbers = open_numbers(rows, self.model.schema, list(wanted), invalid=invalid)
-        found = np.zeros((num_rows, len(columns)), bool)
+        numeric = {n: c for n, c in columns.items() if isinstance(c, Numeric)}
+        numbers = open_numbers(rows, self.model.schema, list(numeric), invalid=invalid)
+        outside = np.zeros((num_rows, len(columns)), bool)
         for j, name in enumerate(columns):
-            if name in wanted:
-                column, cells = wanted[name], numbers[name]
-                found[:, j] = (cells < column.low) | (cells > column.high)  # a gap is neither
-        return found
+            if name in numeric:
+                column, cells = numeric[name], numbers[name]
+                outside[:, j] = (cells < column.low) | (cells > column.high)  # a gap is neither
+        return outside
 
 
 @dataclass(frozen=True)
 class ImageScorer(AbstractScorer):
-    """Images, as members of a class."""
+    """Scores of images as members of a class."""
 
     model: ImageModel
     label: Any = None
@@ -134,11 +141,11 @@ class ImageScorer(AbstractScorer):
 
 
 def scorer_of(model: Any, label: Any = None) -> AbstractScorer:
-    """How rows are scored by a fitted model.
+    """The scorer of a fitted model.
 
     Raises:
-        TypeError: For what is no fitted density, table or image model.
-        ValueError: If a label is given or missing where it must not be.
+        TypeError: It is not a fitted density, table or image model.
+        ValueError: The label is missing, or the model has no use for one.
     """
     if isinstance(model, ImageModel):
         if label is None and model.spec.classes:
@@ -159,20 +166,93 @@ def scorer_of(model: Any, label: Any = None) -> AbstractScorer:
     )
 
 
+class ScoresRows:
+    """Scores of rows by a released model, and what explains them. They need no threshold."""
+
+    model: Any
+    label: Any
+
+    @cached_property
+    def scorer(self) -> AbstractScorer:
+        """How the model scores rows."""
+        return scorer_of(self.model, self.label)
+
+    def score(self, rows: Any) -> Float[np.ndarray, " rows"]:
+        """Minus the natural log of each row's density. Higher is more anomalous.
+
+        Infinite, with a warning, outside the declared bounds; never NaN.
+
+        Args:
+            rows: As for the model's `log_prob`.
+        """
+        return infinite_outside(*self.scorer.score(rows))
+
+    def explain(self, rows: Any) -> Float[np.ndarray, "rows columns"]:
+        """Which column makes a row anomalous: the log-density of each cell given the rest of its row.
+
+        It is relative to a uniform distribution over the declared range or list, so that columns
+        compare: 0 is as likely as any value, lower is more anomalous. Exact up to rounding and, for
+        numbers, a fine trapezoid rule; in a table numbers count by their bin.
+
+        Args:
+            rows: As for the model's `log_prob`.
+
+        Returns:
+            One column per entry of `columns`.
+
+        Raises:
+            ValueError: The model has no columns (images), or no exact conditionals (`vf.hflow`).
+        """
+        return self.scorer.explain(rows)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns, where the model has any."""
+        return self.scorer.columns
+
+
 def is_outside(domain: Domain, values: Float[np.ndarray, "rows dim"]) -> Bool[np.ndarray, " rows"]:
-    """Which rows are not in the declared domain, rounding aside."""
+    """Which rows lie outside the declared domain, up to rounding."""
     return np.any(np.abs(domain.clamp(values) - values) > _ROUNDING * domain.scale, axis=1)
 
 
-def odd_outside(
+def infinite_outside(
     scores: Float[np.ndarray, " rows"], outside: Bool[np.ndarray, " rows"]
 ) -> Float[np.ndarray, " rows"]:
-    """Scores with infinity for rows outside the bounds, about which it warns; never NaN."""
+    """Scores that are infinite, with a warning, for rows outside the bounds; never NaN."""
     if outside.any():
         warnings.warn(
             "some rows lie outside the declared bounds, where there is no density: their score is "
             "infinite and they are anomalies.",
             stacklevel=3,
         )
-    # a row of density zero whose score came out as no number is as odd as can be
+    # a score that came out as NaN belongs to a row of density zero
     return np.where(outside | np.isnan(scores), np.inf, scores)
+
+
+def images_of_class(
+    source: Any, spec: ImageSpec, label: Any, *, labels: Any = None, invalid: str = "error"
+) -> Images:
+    """The images of one class, read as by `read_images`; all images where there are no labels.
+
+    Each image is selected by its own label: one image more or less changes no other.
+    """
+    if not isinstance(source, Images):
+        if not spec.classes or (labels is None and not tells_classes(source)):
+            return read_images(source, replace(spec, classes=()), invalid=invalid)
+        source = read_images(source, spec, labels=labels, invalid=invalid)
+    if source.labels is None or label is None:
+        return source
+    return source.take(source.labels == int(class_places([label], spec)[0]))
+
+
+def tells_classes(source: Any) -> bool:
+    """Whether a source holds labels: a folder of folders, or an NPZ with an array of labels."""
+    if isinstance(source, Images):
+        return source.labels is not None
+    if not isinstance(source, str | Path):
+        return False
+    path = Path(source)
+    if path.is_dir():
+        return any(one.is_dir() and not one.name.startswith(".") for one in path.iterdir())
+    return not _LABELS.isdisjoint(npz_names(path))

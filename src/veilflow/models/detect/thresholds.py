@@ -1,4 +1,4 @@
-"""Where the threshold of a detector comes from: scores at hand, or a paid quantile of private ones."""
+"""Thresholds of a detector: an order statistic of known scores, or a paid quantile of private ones."""
 
 import math
 from dataclasses import dataclass, replace
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from veilflow.models.detect.likelihood import LikelihoodDetector
 
 _RANGE_SAMPLES = 10_000
-"""Samples of the model, for the range in which a private quantile is looked for."""
+"""Samples of the model, for the range in which a private quantile is sought."""
 
 
 def threshold_of(scores: Float[np.ndarray, " rows"], rate: float, what: str) -> float:
     """The smallest score that a further row exceeds with probability at most `rate`.
 
-    Of n scores and a further one, all orders are alike, so the further one is above the r-th smallest
-    with probability at most 1 - r / (n + 1); ties only make it less.
+    All orders of n scores and a further one are equally likely, so the further one is above the r-th
+    smallest with probability at most 1 - r / (n + 1); ties only lower it.
     """
     rank = math.ceil((len(scores) + 1) * (1 - rate) - 1e-9)
     if rank > len(scores):
@@ -37,19 +37,19 @@ def threshold_of(scores: Float[np.ndarray, " rows"], rate: float, what: str) -> 
     threshold = float(np.sort(scores)[rank - 1])
     if not math.isfinite(threshold):
         raise ValueError(
-            f"more than {rate:.3g} of the rows have no density under the model: no threshold keeps "
-            "the false-alarm rate. Look at the bounds of the model."
+            f"more than {rate:.3g} of the rows have no density under the model, so no threshold keeps "
+            "the false-alarm rate. Check the bounds of the model."
         )
     return threshold
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateThreshold(Estimator["LikelihoodDetector"]):
-    """A private quantile of scores, as a fit whose model is a detector.
+    """The estimator of a private threshold: its fit returns a detector.
 
     Args:
-        detector: What scores the rows; the new one differs in its threshold and its plan.
-        budget: Of the quantile alone.
+        detector: Scores the rows; the fitted one differs in its threshold and its plan.
+        budget: What the quantile may spend.
         seed: None: the noise of a quantile comes from the operating system.
     """
 
@@ -58,22 +58,22 @@ class PrivateThreshold(Estimator["LikelihoodDetector"]):
     seed: int | None = None
 
     def plan(self) -> FitPlan:
-        """What the quantile costs, beside the model."""
+        """What the quantile costs beside the model."""
         return self.detector.plan_private(self.budget)
 
     def read(self, data: Any, *, invalid: str = "error") -> Source:
-        """The score of each row by the released model; infinite outside of its bounds."""
+        """The score of each row by the released model; infinite outside its bounds."""
         scores, outside = self.detector.scorer.score(data, invalid=invalid)
         return Source(Sensitive(np.where(outside, np.inf, scores), description="scores"))
 
     def query(self, release: Release, fit: Fit) -> Query:
-        known = self.detector.scorer.sample_scores(_RANGE_SAMPLES, seed=None)
-        known = known[np.isfinite(known)]
-        if not len(known):
+        scores = self.detector.scorer.sample_scores(_RANGE_SAMPLES, seed=None)
+        scores = scores[np.isfinite(scores)]
+        if not len(scores):
             raise ValueError("the model gives its own samples no density. Fit it again.")
-        lower, upper = float(known.min()), float(known.max())
-        # beyond the highest of the samples by as much as that is beyond their middle
-        upper += max(upper - float(np.median(known)), 1e-6 * (1 + abs(upper)))
+        lower, upper = float(scores.min()), float(scores.max())
+        # as far beyond the maximum as the maximum is beyond the median
+        upper += max(upper - float(np.median(scores)), 1e-6 * (1 + abs(upper)))
         return Query(fit.source.records, {"lower": lower, "upper": upper})
 
     def assemble(self, fit: Fit) -> "LikelihoodDetector":
@@ -82,13 +82,7 @@ class PrivateThreshold(Estimator["LikelihoodDetector"]):
 
 
 def plan_threshold(plan: FitPlan, budget: Budget, *, probability: float) -> FitPlan:
-    """The plan of a private threshold.
-
-    Args:
-        plan: Of the model, and of what was paid for earlier thresholds.
-        budget: Of the quantile alone.
-        probability: Which quantile.
-    """
+    """The plan of a private quantile, beside that of the model and of earlier private thresholds."""
     is_budget("budget", budget)
     if not budget.private:
         raise ValueError("budget must be finite: a threshold without privacy is not released.")
@@ -105,10 +99,21 @@ def plan_threshold(plan: FitPlan, budget: Budget, *, probability: float) -> FitP
 
 
 def together(plan: FitPlan, more: FitPlan) -> FitPlan:
-    """The plan of a model with the releases of a threshold added, for the budgets of both."""
+    """The plan of a model with the releases of a threshold added, for the sum of their budgets."""
     epsilon = plan.budget.epsilon + more.budget.epsilon
     return replace(
         plan,
         budget=Budget(epsilon, plan.budget.delta),
         releases=(*plan.releases, *more.releases),
     )
+
+
+def extends(plan: FitPlan, model: FitPlan) -> bool:
+    """Whether a plan is that of a model with releases, conditions and budget added."""
+    common = replace(
+        plan,
+        budget=model.budget,
+        releases=plan.releases[: len(model.releases)],
+        conditions=plan.conditions[: len(model.conditions)],
+    )
+    return common == model

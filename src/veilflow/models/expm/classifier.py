@@ -1,8 +1,8 @@
 """ExpM+NF: private classifiers by one draw from the exponential mechanism.
 
 After Bridges, Tombs and Stanley, "Differentially private training via the exponential mechanism and
-normalizing flows" (2024), made sound: a proper public prior, exact sums of losses, samplers whose
-guarantee rests on nothing, and for the others a sentence that says on what it rests.
+normalizing flows" (2024), made sound: a proper public prior, exact sums of losses, samplers with an
+unconditional guarantee, and for the others a sentence that says what it rests on.
 """
 
 from dataclasses import dataclass, field
@@ -12,8 +12,14 @@ from veilflow._core.fields import convert, count, optional, positive
 from veilflow.models import domain as domains
 from veilflow.models.domain import Domain
 from veilflow.models.estimator import Estimator, Fit, Source, facts_of
-from veilflow.models.expm.choice import Class, check_model, classes_of, loss_of, network_of
-from veilflow.models.expm.classifier_plan import plan_classifier
+from veilflow.models.expm.classifier_plan import (
+    Class,
+    check_model,
+    classes_of,
+    loss_of,
+    network_of,
+    plan_classifier,
+)
 from veilflow.models.expm.fitted_classifier import FittedExpMechClassifier, Parameters
 from veilflow.models.expm.inputs import places_of, read_inputs
 from veilflow.models.settings import is_budget, seed
@@ -42,24 +48,23 @@ class ExpMechClassifier(Estimator[FittedExpMechClassifier]):
 
     Args:
         budget: What the whole fit may spend.
-        prior: Where parameters come from before any record is seen: `vf.GaussianPrior(2.0)` or
-            `vf.LaplacePrior(1.0)`. Features are scaled to [-1, 1], so a scale of 1 to 5 is usual.
+        prior: The public prior of the parameters: `vf.GaussianPrior(2.0)` or `vf.LaplacePrior(1.0)`.
+            Features are scaled to [-1, 1], so a scale of 1 to 5 is usual.
         sampler: "zoom" for rows with up to a few dozen features, "rejection" where epsilon times
-            records is below 15 or so, "grid" for one or two parameters, "flow" and "hmc" without proof;
-            or settings of one of them, from `vf.expm`.
-        model: "logistic", "mlp", "grud" for series with gaps; or a network from `vf.expm`.
+            records is below about 15, "grid" for one or two parameters, "flow" and "hmc" without
+            proof; or settings of one of them, from `vf.expm`.
+        model: "logistic", "mlp", or "grud" for series with gaps; or a network from `vf.expm`.
         loss: "l2", "ramp" or "clipped-ce"; or a `vf.expm.BoundedLoss`.
         bounds: `(low, high)`, numbers or one per feature, from knowledge of the domain and not from
             the records. Values outside are clamped.
         row_norm: Instead of bounds: the largest Euclidean norm of a row.
-        num_records: How many records there are, if that may be known. Samplers that have to know it
-            pay for a private count otherwise, with 2 % of epsilon.
-        num_models: How many parameter vectors are released; predictions are their mean. They share the
-            budget.
-        model_epsilon: What each of them costs, instead of an equal share of the budget.
-        classes: All values a label may have, in the order that `predict_proba` has them.
-        seed: For repeatable research, and for one fit only. What is exact is drawn from
-            operating-system entropy, which no seed reaches.
+        num_records: The number of records, if it may be known. Otherwise samplers that need it pay
+            for a private count, with 2 % of epsilon.
+        num_models: The number of parameter vectors that are released. They share the budget, and
+            predictions are their mean.
+        classes: All values of a label, in the order of the columns of `predict_proba`.
+        seed: For repeatable research, and for one fit only. Exact samplers draw from the entropy of
+            the operating system, which no seed controls.
 
     Example:
         >>> import numpy as np, veilflow as vf
@@ -80,7 +85,6 @@ class ExpMechClassifier(Estimator[FittedExpMechClassifier]):
     row_norm: float | None = None
     num_records: int | None = None
     num_models: int = 1
-    model_epsilon: float | None = None
     classes: tuple[Class, ...] = (0, 1)
     seed: int | None = field(default=None, repr=False)
 
@@ -88,8 +92,8 @@ class ExpMechClassifier(Estimator[FittedExpMechClassifier]):
         is_budget("budget", self.budget)
         if not self.budget.private:
             raise ValueError(
-                "epsilon must be finite: the exponential mechanism has no limit that is drawn from. "
-                "For a classifier without privacy use another library, such as scikit-learn."
+                "epsilon must be finite: the exponential mechanism has no limit to draw from. For a "
+                "classifier without privacy use another library, such as scikit-learn."
             )
         check_prior(self.prior)
         check_model(self.model)
@@ -102,22 +106,21 @@ class ExpMechClassifier(Estimator[FittedExpMechClassifier]):
             row_norm=optional(positive),
             num_records=optional(count()),
             num_models=count(),
-            model_epsilon=optional(positive),
             seed=seed,
         )
         convert(self, loss=lambda _, value: loss_of(value, num_classes=len(self.classes)))
 
     @property
     def domain(self) -> Domain:
-        """Where rows live, as declared."""
+        """The declared bounds of the rows."""
         return domains.declared(bounds=self.bounds, row_norm=self.row_norm)
 
     def plan(self, num_features: int | None = None) -> FitPlan:
         """Everything that a fit will ask and pay: public, and known before the records are.
 
         Args:
-            num_features: In a row, or at each time of a series; where neither bounds nor the network
-                say it.
+            num_features: Numbers in a row, or at each time of a series; needed where neither bounds
+                nor the network imply it.
 
         Raises:
             BudgetError: The settings cost more than the budget.
@@ -136,7 +139,6 @@ class ExpMechClassifier(Estimator[FittedExpMechClassifier]):
             domain=self.domain,
             budget=self.budget,
             num_records=self.num_records,
-            model_epsilon=self.model_epsilon,
             seeded=self.seed is not None,
         )
 
@@ -147,12 +149,13 @@ class ExpMechClassifier(Estimator[FittedExpMechClassifier]):
             features: Rows: a two-dimensional array, a frame, or the path of a file. Series: a tuple of
                 values, mask (1 where measured) and time since the last measurement, each of shape
                 (records, time, features).
-            labels: One of the declared classes for each record. That all have the same is no error:
-                whether they do is a fact about them.
-            invalid: What to do about cells that are no finite number and labels of no declared class:
-                "error", or "replace" each: what is infinite by the nearer bound, any other cell by the
-                lower one (with `row_norm`, by 0; in a series by a gap), a label by the first class. A
-                record is read by itself: what it holds replaces nothing in another.
+            labels: One declared class per record. It is no error if all records have the same class:
+                that would reveal a fact about them.
+            invalid: What to do about cells that are not finite numbers and labels outside the
+                declared classes: "error", or "replace". Infinite cells are replaced by the nearer
+                bound, other cells by the lower one (with `row_norm`, by 0; in a series, by a gap),
+                and labels by the first class. Each record is read by itself: no cell affects
+                another record.
         """
         inputs = read_inputs(features, invalid=invalid)
         self.domain.check_dim(inputs.num_features)
@@ -183,6 +186,6 @@ class ExpMechClassifier(Estimator[FittedExpMechClassifier]):
 
 
 def _num_records(fit: Fit) -> int | None:
-    """Declared, or counted for a price; None where nobody had to know it."""
+    """The declared or paid number of records; None where the fit did not need it."""
     known = Count.purpose in fit.released or fit.plan.num_records is not None
     return fit.num_records if known else None

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from veilflow._core.chunks import apply_in_chunks
 from veilflow.models.domain import Domain
-from veilflow.models.expm.choice import Class, classes_of
+from veilflow.models.expm.classifier_plan import Class, classes_of
 from veilflow.models.expm.inputs import read_inputs
 from veilflow.models.fitted import ARRAYS, Fitted
 from veilflow.releases.expm.draw import ExponentialDraw
@@ -19,7 +19,7 @@ from veilflow.releases.expm.network import Network
 from veilflow.releases.plan import FitPlan
 
 _CHUNK = 1024
-"""Records handled at once, by one compiled program."""
+"""Records per call of the compiled program."""
 
 
 class Parameters(NamedTuple):
@@ -32,13 +32,13 @@ class Parameters(NamedTuple):
 class FittedExpMechClassifier(Fitted):
     """Released parameter vectors. All methods are post-processing: they cost nothing.
 
-    What is computed for private records is as private as they are.
+    A prediction for a private record is as private as the record.
 
     Attributes:
         domain: The declared bounds.
         columns: Names of the features, where they had any.
         classes: The declared values of a label.
-        parameters: What was released.
+        parameters: The released parameters.
     """
 
     kind: ClassVar[str] = "ExpMechClassifier"
@@ -50,22 +50,22 @@ class FittedExpMechClassifier(Fitted):
 
     @property
     def thetas(self) -> Float[np.ndarray, "models dim"]:
-        """The parameters, one row for each released model."""
+        """The parameters, one row per released model."""
         return np.asarray(self.parameters.thetas)
 
     @property
     def network(self) -> Network:
-        """What the parameters are of."""
+        """The network that the parameters belong to."""
         return self._draw.target.network
 
     @cached_property
     def classes_(self) -> np.ndarray:
-        """The classes as scikit-learn names them: the columns of `predict_proba`."""
+        """The columns of `predict_proba`, under the name that scikit-learn uses."""
         return np.array(self.classes)
 
     @property
     def conditional(self) -> bool:
-        """Whether the guarantee rests on a sentence about the sampler that is not proved."""
+        """Whether the guarantee rests on an unproved assumption about the sampler."""
         return self._draw.sampler.assumption is not None
 
     @property
@@ -73,19 +73,21 @@ class FittedExpMechClassifier(Fitted):
         return self.plan.release(ExponentialDraw)
 
     def predict_proba(self, features: Any) -> Float[np.ndarray, "records classes"]:
-        """The probability of each class, the mean over the released models.
+        """The probability of each class, averaged over the released models.
 
         Args:
             features: As for `fit`.
         """
         inputs, network = read_inputs(features, columns=self.columns), self.network
         if inputs.num_features != network.num_features:
-            raise ValueError(f"features must be {network.num_features}, got {inputs.num_features}.")
+            raise ValueError(
+                f"records must have {network.num_features} features, got {inputs.num_features}."
+            )
         thetas = jnp.asarray(self.thetas)
-        found = apply_in_chunks(
+        probabilities = apply_in_chunks(
             lambda part: _mean(network, thetas, part), inputs.scaled(self.domain), size=_CHUNK
         )
-        return found.astype(np.float64)
+        return probabilities.astype(np.float64)
 
     def predict(self, features: Any) -> np.ndarray:
         """The likeliest class of each record.
@@ -103,10 +105,10 @@ class FittedExpMechClassifier(Fitted):
         if columns is not None and len(columns) != network.num_features:
             raise ValueError("columns must name every feature.")
         if len(classes_of(public["classes"])) != network.num_classes:
-            raise ValueError("classes must be as many as the network tells apart.")
-        size = (release.num_models, network.dim)
-        shapes: Any = jax.ShapeDtypeStruct(size, np.dtype(np.float32))
-        return Parameters(shapes)
+            raise ValueError("there must be as many classes as the network has.")
+        shape = (release.num_models, network.dim)
+        thetas: Any = jax.ShapeDtypeStruct(shape, np.dtype(np.float32))
+        return Parameters(thetas)
 
     def _about(self) -> str:
         draw = self._draw
@@ -118,7 +120,7 @@ class FittedExpMechClassifier(Fitted):
 
 @partial(jax.jit, static_argnums=0)
 def _mean(network: Network, thetas: Array, records: Any) -> Float[Array, "records classes"]:
-    """Probabilities of all classes, one record a row."""
+    """Probabilities of all classes, one record per row."""
     each = jax.vmap(jax.vmap(network.outputs, (None, 0)), (0, None))(thetas, records)
     mean = jnp.mean(each, axis=0)
     return jnp.stack([1.0 - mean, mean], axis=1) if mean.ndim == 1 else mean

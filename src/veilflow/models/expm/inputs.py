@@ -1,4 +1,4 @@
-"""What a classifier takes: labels, and rows or series with gaps that declared bounds scale."""
+"""Inputs of a classifier: labels, and rows or series with gaps, scaled by declared bounds."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +14,14 @@ from veilflow.tabular import arrays
 from veilflow.tabular.io import read_rows
 
 _MASKS = (
-    "Models of rows take no gaps: fill them by a rule that needs no records, or give series with "
-    "masks, features=(values, mask, since), to model='grud'."
+    "Models of rows take no missing cells: fill them by a rule that needs no records, or give series "
+    "with masks, features=(values, mask, since), to model='grud'."
 )
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Features as read: behind no door yet, and never shown."""
+    """Features as read: not yet `Sensitive`, and never shown."""
 
     values: Any
     """An array of rows, or a `Series` of arrays, in the units of the data."""
@@ -36,7 +36,7 @@ class Inputs:
         return np.shape(self.values[0] if isinstance(self.values, Series) else self.values)[-1]
 
     def scaled(self, domain: Domain) -> Any:
-        """The features in [-1, 1], as float32: row by row, by declared facts alone."""
+        """The features in [-1, 1], as float32: each row by itself, from declared facts alone."""
         if not isinstance(self.values, Series):
             return _to_unit(self.values, domain)
         values, mask, since = self.values
@@ -53,16 +53,16 @@ class Inputs:
 def read_inputs(
     features: Any, *, columns: tuple[str, ...] | None = None, invalid: str = "error"
 ) -> Inputs:
-    """Rows of numbers (an array, a frame or a file), or a tuple of values, mask and time since.
+    """Rows of numbers (an array, a frame or a file), or series (values, mask and time since).
 
     Args:
-        features: Of the records.
+        features: The features of the records.
         columns: As for `read_rows`.
-        invalid: What to do about cells that are no finite number: "error", or "replace" them. In a
-            series they become gaps; in rows they stay what they are until they are scaled.
+        invalid: What to do about cells that are not finite numbers: "error", or "replace". In series
+            they become gaps; in rows they are replaced when they are scaled.
 
     Raises:
-        ValueError: Cells are missing and no mask says so, or shapes do not fit each other.
+        ValueError: Cells are missing without a mask, or shapes do not fit each other.
     """
     check.one_of(INVALID, invalid=invalid)
     if isinstance(features, tuple):
@@ -82,33 +82,33 @@ def read_inputs(
 def places_of(
     labels: Any, classes: tuple[Any, ...], *, num: int, invalid: str = "error"
 ) -> Int[np.ndarray, " num"]:
-    """The place of each label in the declared classes, as int32; every label by itself.
+    """The index of each label in the declared classes, as int32; each label by itself.
 
-    A class that no label has is no error: whether it has one is a fact about the records.
+    A class without records is no error: that would reveal a fact about the records.
 
     Args:
-        labels: Of the records.
-        classes: All that are declared.
-        num: How many records there are.
-        invalid: What to do about labels of no class: "error", or "replace" them by the first class.
+        labels: One per record.
+        classes: The declared classes.
+        num: The number of records.
+        invalid: What to do about other labels: "error", or "replace" them by the first class.
     """
     check.one_of(INVALID, invalid=invalid)
     labels = np.asarray(labels) if hasattr(labels, "__array__") else labels
     if getattr(labels, "ndim", 1) == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    listed = list(labels) if getattr(labels, "ndim", 1) == 1 else None
-    if listed is None or len(listed) != num:
+    values = list(labels) if getattr(labels, "ndim", 1) == 1 else None
+    if values is None or len(values) != num:
         raise ValueError(
-            "labels must be one for each record of features, got an array of another shape."
+            "there must be one label for each record of features, got an array of another shape."
         )
     known = {name: place for place, name in enumerate(classes)}
-    places = np.array([_place(label, known) for label in listed], np.int32)
+    places = np.array([_place(label, known) for label in values], np.int32)
     if (places < 0).any():
         if invalid == "replace":
             return np.maximum(places, 0)
         raise ValueError(
             f"labels hold values that are not among the declared classes {classes!r}. Declare all "
-            "classes, or leave out records of others."
+            "classes, or leave out the other records."
         )
     return places
 
@@ -116,7 +116,7 @@ def places_of(
 def _place(label: Any, known: dict[Any, int]) -> int:
     try:
         return known.get(label, -1)
-    except TypeError:  # a list, say, which has no hash
+    except TypeError:  # a list, for instance, has no hash
         return -1
 
 
@@ -130,17 +130,17 @@ def _series(features: tuple[Any, ...], *, invalid: str) -> Series:
         raise ValueError(
             f"series must be (values, mask, since), got {len(features)} arrays. {_MASKS}"
         )
-    read = [arrays.numbers(arrays.as_array(part)) for part in features]
-    values, mask, since = (arrays.or_nan(cells) for cells in read)
+    numbers = [arrays.numbers(arrays.as_array(part)) for part in features]
+    values, mask, since = (arrays.or_nan(cells) for cells in numbers)
     if values.ndim != 3 or 0 in values.shape[1:] or not values.shape == mask.shape == since.shape:
         raise ValueError(
-            "values, mask and since must have one shape, (records, time, features), got "
-            f"{values.ndim}, {mask.ndim} and {since.ndim} axes that do not agree."
+            "values, mask and since must have one shape, (records, time, features), got different "
+            f"ones with {values.ndim}, {mask.ndim} and {since.ndim} axes."
         )
     if invalid == "replace":
         mask = np.where(np.isfinite(values) & (mask == 1), 1.0, 0.0)
         return Series(np.where(mask > 0, values, 0.0), mask, np.nan_to_num(since))
-    if any(cells.unreadable.any() for cells in read):
+    if any(cells.unreadable.any() for cells in numbers):
         raise ValueError("values, mask and since must be arrays of numbers.")
     if not np.isin(mask, (0, 1)).all():
         raise ValueError("mask must be 1 where a value was measured and 0 where not.")

@@ -1,5 +1,6 @@
 """A fitted posterior: draws, densities, moments and intervals, and the guarantee they carry."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -22,9 +23,9 @@ from veilflow.models.posterior.regressions import Regression
 from veilflow.releases.plan import FitPlan
 
 _CHUNK = 4096
-"""Draws made at once, by one compiled program."""
+"""Draws per call of the compiled program."""
 _MOMENT_DRAWS = 65_536
-_MOST_NUMBERS = 10_000_000
+_MAX_NUMBERS = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -32,13 +33,13 @@ class FittedPosterior(Fitted):
     """A released posterior. All of its methods are post-processing: they cost nothing.
 
     `facts` holds what the rounds released, if there were any: `mean`, `precision` and `noise` of a
-    quadratic of the log-likelihood, `unknown` (in how many directions nothing stood out of the noise)
-    and `few`.
+    quadratic of the log-likelihood, `unknown` (the number of directions in which nothing stood out of
+    the noise) and `few`.
 
     Attributes:
         flow: The guide, a density over parameters.
-        parameters: Their names.
-        regression: What the parameters are of, where that is a regression by declared columns.
+        parameters: Names of the parameters.
+        regression: The regression that they belong to, where it was declared by columns.
     """
 
     kind: ClassVar[str] = "FlowPosterior"
@@ -49,24 +50,24 @@ class FittedPosterior(Fitted):
 
     def __post_init__(self) -> None:
         if self.regression is not None and self.regression.parameters != self.parameters:
-            raise ValueError("the regression and the parameters do not belong together.")
+            raise ValueError("the regression has other parameters than the posterior.")
 
     @property
     def dim(self) -> int:
-        """How many parameters there are."""
+        """Number of parameters."""
         return self.flow.dim
 
     @property
     def few(self) -> bool:
-        """Whether there were few records for the noise, so that the posterior is less sure."""
+        """Whether there were few records for so much noise, so that the posterior is less reliable."""
         return self.facts.get("few") is True
 
     def sample(self, num_draws: int, *, seed: int | None = None) -> Float[np.ndarray, "draws dim"]:
         """Draws of the parameters.
 
         Args:
-            num_draws: How many.
-            seed: To draw the same again.
+            num_draws: Number of draws.
+            seed: For the same draws again.
         """
         check.count(num_draws=num_draws)
         secret = Secret.from_seed(seed)
@@ -77,10 +78,10 @@ class FittedPosterior(Fitted):
         return np.concatenate(parts)[:num_draws]
 
     def log_prob(self, thetas: Any) -> Float[np.ndarray, " draws"]:
-        """The natural log of the density at each of some parameters.
+        """The natural log of the density.
 
         Args:
-            thetas: One vector of parameters a row.
+            thetas: One vector of parameters per row.
         """
         thetas = np.atleast_2d(np.asarray(thetas, np.float32))
         if thetas.ndim != 2 or thetas.shape[1] != self.dim:
@@ -113,10 +114,10 @@ class FittedPosterior(Fitted):
         return self.covariance / np.outer(self.sd, self.sd)
 
     def interval(self, level: float = 0.95) -> Float[np.ndarray, "dim 2"]:
-        """The interval of each parameter with so much of the mass, as much below it as above.
+        """The central interval of each parameter.
 
         Args:
-            level: The mass within.
+            level: Its probability.
         """
         check.fraction(level=level)
         ends = [(1 - level) / 2, (1 + level) / 2]
@@ -127,10 +128,10 @@ class FittedPosterior(Fitted):
         if not isinstance(plan, PosteriorPlan) or len(public["parameters"]) != plan.dim:
             raise ValueError("there must be a name for each parameter.")
         guide, dim = plan.flow, plan.dim
-        # before anything is built: a file cannot ask for more work than it has numbers
-        asked = max(dim * dim, *guide.hidden, 0)
-        if num_numbers > _MOST_NUMBERS or asked > num_numbers:
-            raise ValueError("there are not as many numbers as the settings ask for.")
+        # before anything is built: a file cannot demand more work than it has numbers
+        least = max(dim * dim, *guide.hidden, 0)
+        if num_numbers > _MAX_NUMBERS or least > num_numbers:
+            raise ValueError("the arrays hold fewer numbers than the settings ask for.")
         bones = skeleton(guide, dim)
 
         def blank() -> Flow:
@@ -157,3 +158,34 @@ def _drawn(flow: Flow, key: Any) -> Float[Array, "draws dim"]:
 @eqx.filter_jit
 def _log_prob(flow: Flow, thetas: Float[Array, "draws dim"]) -> Float[Array, " draws"]:
     return jax.vmap(flow.log_prob)(thetas)
+
+
+def combine_posteriors(
+    means: Sequence[Float[np.ndarray, " dim"]],
+    covariances: Sequence[Float[np.ndarray, "dim dim"]],
+) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, "dim dim"]]:
+    """Mean and covariance over posteriors that were each computed from a synthetic data set.
+
+    Rubin's rule, W + (1 + 1/m) B, adds the variance within the posteriors to the variance between
+    them, with a correction for the small number m of data sets. It holds where the sets are
+    independent given the records, as from generators that were each fitted with a part of the budget:
+    B then also contains the noise. Sets that were drawn from one generator share its noise, which B
+    does not see, so the result is too narrow.
+
+    Args:
+        means: One per posterior, at least two.
+        covariances: One per posterior.
+
+    References:
+        Rubin, "Multiple imputation for nonresponse in surveys", 1987; Raghunathan, Reiter, Rubin,
+        "Multiple imputation for statistical disclosure limitation", 2003.
+    """
+    if len(means) != len(covariances) or len(means) < 2:
+        raise ValueError(
+            "there must be as many means as covariances, and at least two, got "
+            f"{len(means)} and {len(covariances)}."
+        )
+    centers = np.stack([np.asarray(mean, np.float64) for mean in means])
+    between = np.atleast_2d(np.cov(centers.T))
+    within = np.mean([np.asarray(c, np.float64) for c in covariances], axis=0)
+    return centers.mean(axis=0), within + (1 + 1 / len(centers)) * between

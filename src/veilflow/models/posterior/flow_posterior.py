@@ -11,17 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from veilflow._core import fields
 from veilflow._core.functions import code_hash
 from veilflow.engine.training import Training
 from veilflow.models.estimator import Estimator, Fit, Source, facts_of
 from veilflow.models.posterior import posterior_parts as parts
-from veilflow.models.posterior import posterior_settings as settings
+from veilflow.models.posterior import posterior_plan as plans
 from veilflow.models.posterior.fitted_posterior import FittedPosterior
 from veilflow.models.posterior.guides import Guide, skeleton
-from veilflow.models.posterior.objectives import OBJECTIVES
-from veilflow.models.posterior.posterior_plan import PosteriorPlan, releases
-from veilflow.models.posterior.records import opened
+from veilflow.models.posterior.posterior_plan import PosteriorPlan
 from veilflow.models.settings import check_budget, is_training, seed
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.unit import Unit
@@ -30,6 +31,11 @@ from veilflow.releases.rounds.newton import NewtonRounds
 from veilflow.releases.rounds.statistics import LogLikelihood
 from veilflow.releases.rounds.surrogate import LogPrior
 from veilflow.releases.training import PrivateTraining
+
+
+def flat_prior(theta: jax.Array) -> jax.Array:
+    """An improper prior that is the same everywhere."""
+    return 0.0 * jnp.sum(theta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,30 +48,27 @@ class FlowPosterior(Estimator[FittedPosterior]):
         count as declared; nothing else is read from the records without being paid.
 
     A checkpoint is bound to the code of both functions, as far as `code_hash` sees it, and to the
-    version of Python. Where a function calls code of other files, do not change these before an
-    interrupted fit goes on.
+    version of Python. Where a function calls code in other files, do not change that code before an
+    interrupted fit is resumed.
 
     Args:
-        log_likelihood: `log_likelihood(theta, record)` of one record and a vector of parameters, a
-            function that JAX can trace. What makes a person's whole data is one record.
-        parameters: How many parameters there are, or their names.
+        log_likelihood: `log_likelihood(theta, record)` of a vector of parameters and one record, a
+            function that JAX can trace. All data of one person make one record.
+        parameters: The number of parameters, or their names.
         budget: What the whole fit may spend. An infinite epsilon fits without privacy, for reference.
-        log_prior: `log_prior(theta)`; flat where not given.
+        log_prior: `log_prior(theta)`; flat by default.
         start: Where the search begins, from knowledge and not from the records; zero by default.
         scale: How far off the start may be in each parameter, up to a factor of a few; 1 by default.
-        flow: The family: a kind such as "maf", or a `vf.Guide`.
-        objective: How the guide is fitted to what the rounds released: "free-energy", "renyi",
-            "forward-kl", "wasserstein" or "sliced-wasserstein".
-        precondition: Whether rounds release gradients and curvatures. Without them all is left to
-            steps in the units of the parameters, as in the paper.
-        noise_aware: Whether the posterior's width contains what the noise adds to its place.
-        training: Noisy steps through the engine after the rounds, on the free energy, as
-            `vf.Training(steps=...)`; none by default in a private fit, and 400 in one without privacy.
-            The clip norm is twice what the rounds cut gradients to, unless given. `ema_decay=None`
-            turns off averages, also that of late rounds.
-        num_records: How many records there are, if that may be known; the steps' public divisor. Where
-            not given, the rounds' counts of lengths tell it.
-        num_draws: Draws of the guide in a step, shared by all records, averaged before the clip.
+        flow: The family of the posterior and how it is fitted: a `vf.Guide(...)`, or only its kind,
+            such as "maf".
+        precondition: Whether rounds release gradients and curvatures. Without them everything is left
+            to noisy steps in the units of the parameters, as in the paper.
+        training: Noisy steps on the free energy after the rounds, as `vf.Training(steps=...)`. By
+            default a private fit has none, and one without privacy has 400. Unless given, the clip
+            norm is twice that of the gradients in the rounds. `ema_decay=None` turns off averages,
+            also that of late rounds.
+        num_records: The number of records, if it may be known; the public divisor of the steps. By
+            default the rounds estimate it, from their counts of gradient lengths.
         seed: For repeatable research, and for one fit only. The guarantee then says so.
 
     Example:
@@ -82,41 +85,38 @@ class FlowPosterior(Estimator[FittedPosterior]):
     log_likelihood: LogLikelihood
     parameters: int | Sequence[str]
     budget: Budget
-    log_prior: LogPrior = settings.flat_prior
+    log_prior: LogPrior = flat_prior
     start: Any = 0.0
     scale: Any = 1.0
     flow: Guide | str = "maf"
-    objective: str = "free-energy"
     precondition: bool = True
-    noise_aware: bool = True
     training: Training = field(default_factory=Training)
     num_records: int | None = None
-    num_draws: int = 64
     seed: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
         fields.convert(
             self,
-            log_likelihood=settings.function,
-            log_prior=settings.function,
-            parameters=settings.names_or_count,
-            start=fields.one_or_each(fields.finite),
-            scale=fields.one_or_each(fields.positive),
-            flow=settings.guide,
-            objective=fields.word(*OBJECTIVES),
+            log_likelihood=plans.function,
+            log_prior=plans.function,
+            parameters=plans.names_or_count,
+            flow=plans.guide,
             precondition=fields.flag,
-            noise_aware=fields.flag,
             training=is_training,
             num_records=fields.optional(fields.count()),
-            num_draws=fields.count(),
             seed=seed,
         )
-        _ = self._place, self._training  # or they say what is wrong
+        fields.convert(
+            self,
+            start=lambda name, value: plans.one_each(name, fields.finite, value, self.dim),
+            scale=lambda name, value: plans.one_each(name, fields.positive, value, self.dim),
+        )
+        _ = self._training  # refuses settings that do not go together
 
     @property
     def dim(self) -> int:
-        """How many parameters there are."""
+        """Number of parameters."""
         return self.parameters if isinstance(self.parameters, int) else len(self.parameters)
 
     def plan(self) -> PosteriorPlan:
@@ -126,26 +126,22 @@ class FlowPosterior(Estimator[FittedPosterior]):
             BudgetError: The settings cost more than the budget.
         """
         assert isinstance(self.flow, Guide)
-        training, (start, scale) = self._training, self._place
+        training, place = self._training, {"start": self.start, "scale": self.scale}
         rounds = None
         if self.precondition:
             average = training.ema_decay is not None
-            rounds = NewtonRounds(start=start, scale=scale, noise_multiplier=0.0, average=average)
+            rounds = NewtonRounds(**place, noise_multiplier=0.0, average=average)
         size = skeleton(self.flow, self.dim).size
         return PosteriorPlan(
             model="FlowPosterior",
             budget=self.budget,
-            releases=releases(self.budget, rounds, training, num_parameters=size),
+            releases=plans.releases(self.budget, rounds, training, num_parameters=size),
             declared=("likelihood", "prior", "start", "scale"),
             num_records=self.num_records,
             seeded=self.seed is not None,
             unit=Unit.RECORD,
-            start=start,
-            scale=scale,
+            **place,
             flow=self.flow,
-            objective=self.objective,
-            noise_aware=self.noise_aware,
-            num_draws=self.num_draws,
             likelihood=code_hash(self.log_likelihood),
             prior=code_hash(self.log_prior),
         )
@@ -156,9 +152,9 @@ class FlowPosterior(Estimator[FittedPosterior]):
         Args:
             data: An array, a tuple or dictionary of arrays with the record as first axis, a frame, or
                 the path of a file of numbers. `log_likelihood` gets one record of the same shape. A
-                record at which its derivatives are not finite says nothing.
+                record at which its derivatives are not finite adds nothing.
         """
-        return Source(opened(data))
+        return Source(parts.read_records(data))
 
     def query(self, release: Release, fit: Fit) -> Query:
         functions: Any = {"log_likelihood": self.log_likelihood, "log_prior": self.log_prior}
@@ -181,17 +177,13 @@ class FlowPosterior(Estimator[FittedPosterior]):
         )
 
     @property
-    def _place(self) -> tuple[tuple[float, ...], ...]:
-        """Start and scale, one number a parameter."""
-        return tuple(settings.one_each(n, getattr(self, n), self.dim) for n in ("start", "scale"))
-
-    @property
     def _training(self) -> Training:
         """All settings of the steps."""
-        return settings.resolved(
+        assert isinstance(self.flow, Guide)
+        return plans.resolved_training(
             self.training,
             budget=self.budget,
-            objective=self.objective,
+            objective=self.flow.objective,
             precondition=self.precondition,
             num_records=self.num_records,
         )

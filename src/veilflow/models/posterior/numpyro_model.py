@@ -1,4 +1,4 @@
-"""A NumPyro model of one record, taken apart: its prior, and what a record adds to it."""
+"""A NumPyro model of one record, split into its prior and the likelihood of a record."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -11,15 +11,15 @@ from jaxtyping import Array, Float
 
 
 class NumpyroModel:
-    """What `vf.FlowPosterior` needs of a NumPyro model.
+    """A NumPyro model as `vf.FlowPosterior` takes it.
 
-    The model takes one record and is about that record alone: every latent site is a parameter that
-    all records share, and everything the record decides is observed. Parameters with bounds are
-    seen without them, as NumPyro does; `constrained` brings draws back.
+    The model describes one record: every latent site is a parameter that all records share, and all
+    other sites are observed. Bounded parameters are mapped to unbounded ones, as NumPyro does;
+    `constrained` maps draws back.
 
     Args:
-        model: A function of one record, with NumPyro's primitives.
-        example: A record of the right shapes, made up: its numbers are not used.
+        model: A function of one record that calls NumPyro's primitives.
+        example: A made-up record of the right shapes; its numbers are not used.
 
     Raises:
         ImportError: NumPyro is not installed.
@@ -36,7 +36,7 @@ class NumpyroModel:
                 "a NumPyro model needs NumPyro: pip install 'veilflow[posterior]'."
             ) from error
         self._model, self._handlers, self._example = model, handlers, example
-        self.__wrapped__ = model  # what `code_hash` knows this object by
+        self.__wrapped__ = model  # `code_hash` looks here
         sites = self._sites(example, None)
         latent = {name: site for name, site in sites.items() if not site["is_observed"]}
         if not latent or len(latent) == len(sites):
@@ -49,17 +49,16 @@ class NumpyroModel:
                 )
         for name, site in latent.items():
             if site["fn"].is_discrete:
-                raise ValueError(f"site {name!r} is discrete: there is no gradient by it.")
+                raise ValueError(f"site {name!r} is discrete: it has no gradient.")
         self._transforms = {name: biject_to(site["fn"].support) for name, site in latent.items()}
-        shapes = {
+        self._shapes = {
             name: jnp.shape(self._transforms[name].inv(site["value"]))
             for name, site in latent.items()
         }
-        self._shapes = shapes
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """A name for each number: that of its site, and its place where a site has several."""
+        """One name per number: that of its site, with an index where the site has several."""
         names = []
         for name, shape in self._shapes.items():
             places = [""] if shape == () else [str(list(i)) for i in np.ndindex(*shape)]
@@ -68,7 +67,7 @@ class NumpyroModel:
 
     @cached_property
     def log_likelihood(self) -> Callable[[Array, Any], Array]:
-        """What one record adds, by a vector of parameters without bounds."""
+        """The log-likelihood of one record, as a function of unbounded parameters."""
 
         def log_likelihood(theta: Float[Array, " dim"], record: Any) -> Float[Array, ""]:
             sites = self._sites(record, self._values(theta)[0])
@@ -78,7 +77,7 @@ class NumpyroModel:
 
     @cached_property
     def log_prior(self) -> Callable[[Array], Array]:
-        """The prior of such a vector."""
+        """The log-prior of unbounded parameters."""
 
         def log_prior(theta: Float[Array, " dim"]) -> Float[Array, ""]:
             values, log_det = self._values(theta)
@@ -88,7 +87,7 @@ class NumpyroModel:
         return log_prior
 
     def constrained(self, thetas: Float[np.ndarray, "draws dim"]) -> dict[str, np.ndarray]:
-        """Draws by the name of the site, within its bounds.
+        """Draws by the name of their site, within its bounds.
 
         Args:
             thetas: From `sample` of a fitted posterior.
@@ -97,7 +96,7 @@ class NumpyroModel:
         return {name: np.asarray(value) for name, value in values.items()}
 
     def _values(self, theta: Array) -> tuple[dict[str, Array], Array]:
-        """Values by site, and the log-determinant of the way to them."""
+        """Values by site, and the log-determinant of the map from `theta` to them."""
         values, total, start = {}, jnp.zeros(()), 0
         for name, shape in self._shapes.items():
             size = int(np.prod(shape, dtype=int))

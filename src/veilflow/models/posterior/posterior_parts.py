@@ -1,37 +1,79 @@
-"""A posterior put together from what was released: the guide before its steps, and these."""
+"""The parts of a posterior's fit: its records, the task of its steps, and the guide it ends with."""
 
+import os
 import warnings
 from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from veilflow._core.errors import FewRecordsWarning
 from veilflow.flows import FixedLinear
 from veilflow.models.estimator import Fit
-from veilflow.models.posterior import fitting, training
-from veilflow.models.posterior.flat_guide import FlatGuide
+from veilflow.models.posterior import training
+from veilflow.models.posterior.fitting import Target, fitted_to
+from veilflow.models.posterior.guides import FlatGuide
 from veilflow.models.posterior.posterior_plan import PosteriorPlan
+from veilflow.privacy.guarantees import Sensitive
+from veilflow.privacy.unit import Unit
 from veilflow.releases.rounds.newton import NewtonRounds
 from veilflow.releases.rounds.statistics import LogLikelihood
 from veilflow.releases.rounds.surrogate import LogPrior, Surrogate, normal_of
 from veilflow.releases.training import PrivateTraining, Task, trained
+from veilflow.tabular import arrays
+from veilflow.tabular.io import read_rows
 
 _REACH = 2.0
-"""Bound on a record's gradient in the steps, over what gradients were cut to in the rounds."""
+"""Bound on a record's gradient in the steps, relative to the clip norm of the rounds."""
 FEW = (
     "there are few records for so much noise. Lengths of gradients hardly stand out of it, so they are "
-    "cut by a guess that leaves room: the posterior is wider than with more records, and may be off by "
-    "more than it says. More records or a larger epsilon would help; a new fit is a new spend"
+    "clipped at a guess that leaves room: the posterior is wider than with more records, and may be "
+    "off by more than it says. More records or a larger epsilon would help; a new fit is a new spend"
 )
-"""What a fit warns of where its rounds had few records."""
+"""The warning of a fit whose rounds had few records."""
+
+
+def read_records(data: Any) -> Sensitive[PyTree]:
+    """Records of a scientific model: arrays of any shape, one record along their first axis.
+
+    All numbers become float32, integers as well: the type of an array may depend on a single record,
+    because one NaN turns integers into floats, and integers would wrap around at 2^31 on the device. A
+    likelihood that indexes by a number of a record rounds it first: `jnp.round(x).astype(int)`.
+
+    Args:
+        data: An array, a tuple or dictionary of arrays, a frame, or the path of a file of numbers.
+
+    Raises:
+        ValueError: Arrays differ in length, or have no axis for records.
+        TypeError: A cell is not a number.
+    """
+    if isinstance(data, str | os.PathLike) or hasattr(data, "columns"):
+        data = read_rows(data).values
+    records = jax.tree.map(_numbers, data)
+    lengths = {array.shape[:1] for array in jax.tree.leaves(records)}
+    if len(lengths) != 1 or () in lengths:
+        raise ValueError(
+            "records must be arrays of one common length: one record along the first axis of each. "
+            "Give an array, or a tuple or dictionary of arrays."
+        )
+    return Sensitive(records, description="records of a model", unit=Unit.RECORD)
+
+
+def _numbers(array: Any) -> np.ndarray:
+    cells = arrays.numbers(np.asarray(array))
+    if cells.unreadable.any():
+        raise TypeError("records must hold numbers, and some cells are not numbers.")
+    with np.errstate(over="ignore"):  # beyond float32 is infinite, and adds nothing to a sum
+        return arrays.or_nan(cells).astype(np.float32)
 
 
 def task(
     release: PrivateTraining, fit: Fit, *, log_likelihood: LogLikelihood, log_prior: LogPrior
 ) -> Task:
-    """What the steps train, and how."""
-    plan, surrogate, number = _plan(fit), _surrogate(fit), num_records(fit)
+    """What the noisy steps train, and how."""
+    surrogate, number, num_draws = _surrogate(fit), num_records(fit), _plan(fit).flow.num_draws
     settings = release.settings
     if settings.clip_norm is None:
         assert surrogate is not None
@@ -39,8 +81,8 @@ def task(
     return Task(
         plan=replace(release, settings=settings).plan(number),
         model=_untrained(fit, log_prior),
-        loss=training.record_loss(log_likelihood, plan.num_draws),
-        public_loss=training.public_loss(log_prior, plan.num_draws, float(number)),
+        loss=training.record_loss(log_likelihood, num_draws),
+        public_loss=training.public_loss(log_prior, num_draws, float(number)),
     )
 
 
@@ -52,7 +94,7 @@ def guide(fit: Fit, *, log_prior: LogPrior) -> FlatGuide:
 
 
 def num_records(fit: Fit) -> int:
-    """Declared, or from the rounds' counts of lengths."""
+    """The declared number of records, or the one that the rounds estimate."""
     if fit.plan.num_records is not None:
         return fit.plan.num_records
     surrogate = _surrogate(fit)
@@ -75,13 +117,13 @@ def facts(fit: Fit) -> dict[str, Any]:
 
 
 def warn_of_noise(fit: Fit) -> None:
-    """Warn where the noise hid the records, in some directions or as a whole."""
+    """Warn where noise hid the records, in some directions or altogether."""
     surrogate = _surrogate(fit)
     if surrogate is not None and surrogate.unknown:
         warnings.warn(
-            f"in {surrogate.unknown} of {_plan(fit).dim} directions what was released is not told "
-            "from noise: there the posterior is the prior, within three times the scale. More records "
-            "or a larger epsilon would tell; a new fit is a new spend.",
+            f"in {surrogate.unknown} of {_plan(fit).dim} directions the released numbers cannot be "
+            "told from noise: there the posterior is the prior, within three times the scale. More "
+            "records or a larger epsilon would help; a new fit is a new spend.",
             stacklevel=4,
         )
     if surrogate is not None and surrogate.few:
@@ -89,23 +131,26 @@ def warn_of_noise(fit: Fit) -> None:
 
 
 def _untrained(fit: Fit, log_prior: LogPrior) -> FlatGuide:
-    """The guide, fitted to what the rounds released, or placed by what is declared."""
+    """The guide fitted to what the rounds released, or as declared where there are none."""
     plan, surrogate = _plan(fit), _surrogate(fit)
     if surrogate is None:
         return _declared(fit)
-    known = surrogate.aware() if plan.noise_aware else surrogate
-    target = fitting.target_of(known, log_prior)
-    mean, covariance = normal_of(known, log_prior)
-    placed = fitting.placed(plan.flow, mean, covariance, secret=fit.secret)
-    around = FixedLinear.from_moments(mean, covariance)
-    return fitting.fitted_to(target, placed, name=plan.objective, secret=fit.secret, around=around)
+    if plan.flow.noise_aware:
+        surrogate = surrogate.aware()
+    moments = normal_of(surrogate, log_prior)
+    return fitted_to(
+        Target.of(surrogate, log_prior),
+        FlatGuide.at(plan.flow, *moments, secret=fit.secret),
+        secret=fit.secret,
+        around=FixedLinear.from_moments(*moments),
+    )
 
 
 def _declared(fit: Fit) -> FlatGuide:
     """The guide before anything is released."""
     plan = _plan(fit)
     covariance = np.diag(np.array(plan.scale) ** 2)
-    return fitting.placed(plan.flow, np.array(plan.start), covariance, secret=fit.secret)
+    return FlatGuide.at(plan.flow, np.array(plan.start), covariance, secret=fit.secret)
 
 
 def _surrogate(fit: Fit) -> Surrogate | None:

@@ -1,7 +1,9 @@
-"""The plan of a posterior: rounds, steps or both, and what of the budget each takes."""
+"""The plan of a posterior: rounds, noisy steps or both, and the rules for the settings behind it."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+from veilflow._core import fields
 from veilflow.engine.training import Training
 from veilflow.models.posterior.guides import Guide
 from veilflow.privacy import calibration
@@ -13,7 +15,11 @@ from veilflow.releases.rounds.newton import NewtonRounds
 from veilflow.releases.training import PrivateTraining
 
 _ROUNDS_SHARE = 0.6
-"""Part of the budget that the rounds take where steps follow, in squared signal over noise."""
+"""Share of the budget that the rounds take where steps follow, in squared signal-to-noise ratio."""
+_STEPS_WITHOUT_PRIVACY = 400
+_UNCLIPPED = 1e9
+_FREE_ENERGY = "free-energy"
+"""The one objective that is a sum over records, so that steps can be taken on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,29 +27,23 @@ class PosteriorPlan(FitPlan):
     """The plan of a posterior.
 
     Attributes:
-        start: Where the search begins, one number a parameter.
-        scale: How far off that may be.
-        flow: The family that the posterior is sought in.
-        objective: How it is fitted to what the rounds release.
-        noise_aware: Whether the posterior's width contains what the noise adds to its place.
-        num_draws: Draws of the guide in a step.
-        likelihood: A hash of the code of the likelihood (see `code_hash`), so that a checkpoint does
-            not go on with another one.
-        prior: The same of the prior.
+        start: Where the search begins, one number per parameter.
+        scale: How far off the start may be.
+        flow: The family in which the posterior is sought, and how it is fitted.
+        likelihood: A hash of the code of the likelihood (see `code_hash`), so that a checkpoint is
+            not resumed with another one.
+        prior: The same for the prior.
     """
 
     start: tuple[float, ...]
     scale: tuple[float, ...]
     flow: Guide
-    objective: str
-    noise_aware: bool
-    num_draws: int
     likelihood: str
     prior: str
 
     @property
     def dim(self) -> int:
-        """How many parameters there are."""
+        """Number of parameters."""
         return len(self.start)
 
 
@@ -54,27 +54,113 @@ def releases(
     *,
     num_parameters: int,
 ) -> tuple[Release, ...]:
-    """Rounds and steps that together spend the budget.
-
-    Args:
-        budget: Of the whole fit.
-        rounds: If there are any, at no price yet.
-        training: With all settings resolved.
-        num_parameters: Numbers that the steps train.
+    """Rounds, if any, and steps of a resolved training, which together spend the budget.
 
     Raises:
         BudgetError: Nothing is left for one of the two.
     """
     unpriced = float(budget.private)
-    asked: list[Release] = []
+    queries: list[Release] = []
     if rounds is not None:
         noise = unpriced
         if budget.private and training.steps:
             noise = 1 / (calibration.gaussian_mu(budget) * _ROUNDS_SHARE**0.5)
-        asked.append(replace(rounds, noise_multiplier=noise))
+        queries.append(replace(rounds, noise_multiplier=noise))
     if training.steps:
-        steps = PrivateTraining(
-            settings=training, noise_multiplier=unpriced, num_parameters=num_parameters
+        price = {"noise_multiplier": unpriced, "num_parameters": num_parameters}
+        queries.append(PrivateTraining(settings=training, **price))
+    return spending(budget, tuple(queries), unit=Unit.RECORD)
+
+
+def resolved_training(
+    training: Training,
+    *,
+    budget: Budget,
+    objective: str,
+    precondition: bool,
+    num_records: int | None,
+) -> Training:
+    """The user's training with all settings filled in, except a clip norm left to the rounds.
+
+    Raises:
+        ValueError: The fit has no use for a setting, or lacks one that it needs.
+    """
+    defaults: dict[str, Any] = {
+        "steps": 0,
+        "learning_rate": 0.01,
+        "optimizer": "adam",
+        "weight_decay": 0.0,
+        "ema_decay": 0.98,
+    }
+    if not budget.private:
+        defaults["clip_norm"] = _UNCLIPPED
+        defaults["steps"] = _STEPS_WITHOUT_PRIVACY if objective == _FREE_ENERGY else 0
+    rate = training.rate(num_records)
+    settings = training.resolved(sampling_rate=1.0 if rate is None else rate, **defaults)
+    _check_rounds_or_steps(training, settings.steps, precondition, num_records)
+    if settings.steps and objective != _FREE_ENERGY:
+        raise ValueError(
+            f"steps are for the free energy, a sum over records. objective={objective!r} is not one: "
+            "it sees records through the rounds only. Give steps=0."
         )
-        asked.append(steps)
-    return spending(budget, tuple(asked), unit=Unit.RECORD)
+    if settings.steps:
+        # only for its refusals: steps come after the rounds, when these are already paid for
+        clip_norm = 1.0 if settings.clip_norm is None else settings.clip_norm
+        complete = replace(settings, clip_norm=clip_norm)
+        complete.plan(noise_multiplier=1.0, expected_batch_size=1.0)
+    return settings
+
+
+def _check_rounds_or_steps(
+    training: Training, steps: int | None, precondition: bool, num_records: int | None
+) -> None:
+    if not precondition and not steps:
+        raise ValueError(
+            "without rounds there must be steps: give training=vf.Training(steps=...), or "
+            "precondition=True."
+        )
+    if not precondition and None in (num_records, training.clip_norm):
+        raise ValueError("without rounds, declare num_records and give clip_norm for the steps.")
+    unused = sorted(set(training.given) - {"steps", "ema_decay"})  # late rounds are averaged, too
+    if unused and not steps:
+        raise ValueError(
+            f"{', '.join(unused)} {'is' if len(unused) == 1 else 'are'} for steps, and this fit has "
+            "none. Leave out what is for steps, or give training=vf.Training(steps=...)."
+        )
+
+
+def one_each(name: str, rule: fields.Rule, value: Any, dim: int) -> tuple[float, ...]:
+    """A rule for fields: one number per parameter, or one for all of them."""
+    numbers = fields.one_or_each(rule)(name, value)
+    if not isinstance(numbers, tuple):
+        return (numbers,) * dim
+    if len(numbers) != dim:
+        raise ValueError(
+            f"{name} must be a number, or one for each of {dim} parameters, got {len(numbers)}."
+        )
+    return numbers
+
+
+def names_or_count(name: str, value: Any) -> int | tuple[str, ...]:
+    """A rule for fields: the number of parameters, or their names."""
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        if not value:
+            raise ValueError(f"{name} must name at least one parameter, got none.")
+        return tuple(value)
+    if isinstance(value, str | list | tuple):
+        raise TypeError(f"{name} must be a number of parameters, or a list of their names.")
+    return fields.count()(name, value)
+
+
+def guide(name: str, value: Any) -> Guide:
+    """A rule for fields: a guide, or its kind."""
+    if isinstance(value, str):
+        return Guide(kind=value)
+    return fields.instance(Guide, "a kind such as 'maf', or vf.Guide(...)")(name, value)
+
+
+def function(name: str, value: Any) -> Any:
+    """A rule for fields: a function."""
+    if not callable(value):
+        raise TypeError(f"{name} must be a function, got {value!r}.")
+    return value

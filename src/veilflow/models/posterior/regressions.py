@@ -1,7 +1,7 @@
 """Regressions ready for a posterior: likelihood, prior, start and scale, all from declared bounds.
 
-Slopes are in the units of the columns. The intercept is what is expected where every column is at the
-middle of its bounds: far from there it would say little, and depend on all slopes.
+Slopes are in the units of the columns. The intercept is the prediction where every column is at the
+middle of its bounds: far from there it would be uncertain, and correlated with all slopes.
 """
 
 import math
@@ -20,23 +20,23 @@ from veilflow._core import check
 KINDS = ("linear", "logistic", "poisson")
 INTERCEPT, LOG_SD = "intercept", "log_sd"
 _LOG_SD_SCALE = 2.0
-"""Deviation of the prior of a log deviation: any from a hundredth of the bounds to all of them."""
+"""Deviation of the prior of `log_sd`: anything from a hundredth of the bounds to all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Regression:
-    """A target that depends on columns by a linear predictor.
+    """A target column that depends on other columns through a linear predictor.
 
     Args:
         kind: "linear" (normal errors of unknown deviation, whose log is the last parameter),
-            "logistic" (a target of 0 and 1), or "poisson" (counts, by the log of their mean).
-        columns: Names of the columns that explain.
-        target: Name of the column that is explained.
-        bounds: `(low, high)` of columns and target, one number each, the target last; declared, not
-            read from records. What lies outside is moved to the nearer one.
-        prior_scale: Deviation of the priors, all normal: of what a column changes from the middle of
-            its bounds to their end, and of the intercept. In half the width of the target's bounds if
-            linear, in log odds if logistic, in log means if poisson.
+            "logistic" (a target of 0 and 1), or "poisson" (counts with a log link).
+        columns: Names of the explanatory columns.
+        target: Name of the target column.
+        bounds: `(low, high)` of all columns, the target last; declared, not read from records. Values
+            outside are clamped.
+        prior_scale: Deviation of the normal priors of the intercept and of the effect of each column
+            from the middle of its bounds to an end. Its unit is half the width of the target's bounds
+            if linear, log odds if logistic, log means if poisson.
     """
 
     kind: str
@@ -52,15 +52,15 @@ class Regression:
         taken = sorted({INTERCEPT, LOG_SD} & {*self.columns})
         if len(set(names)) < len(names) or not self.columns or taken:
             raise ValueError(
-                "there must be a column at least, names must differ, and none may be "
+                "there must be at least one column, names must differ, and none may be "
                 f"{INTERCEPT!r} or {LOG_SD!r}, got {', '.join(names)}."
             )
         low, high = self.bounds
         if len(low) != len(names) or len(high) != len(names):
-            raise ValueError(f"bounds must be of {', '.join(names)}, one pair each.")
+            raise ValueError(f"bounds must be declared for {', '.join(names)}, one pair each.")
         for name, *ends in zip(names, low, high, strict=True):
             if not (all(map(math.isfinite, ends)) and ends[0] < ends[1]):
-                raise ValueError(f"bounds of {name!r} must be finite and rise.")
+                raise ValueError(f"bounds of {name!r} must be finite and increasing.")
         if self.kind == "logistic" and (low[-1], high[-1]) != (0, 1):
             raise ValueError(
                 f"a logistic regression needs a target of 0 and 1, but bounds of {self.target!r} are "
@@ -68,12 +68,12 @@ class Regression:
             )
         if self.kind == "poisson" and low[-1] < 0:
             raise ValueError(
-                f"counts are not negative, but {self.target!r} is declared from {low[-1]:g}."
+                f"counts are not negative, but the bounds of {self.target!r} begin at {low[-1]:g}."
             )
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The intercept, a slope by the name of each column, and the log deviation if linear."""
+        """The intercept, one slope per column under its name, and `log_sd` if linear."""
         return (INTERCEPT, *self.columns, *((LOG_SD,) if self.kind == "linear" else ()))
 
     @property
@@ -83,13 +83,13 @@ class Regression:
 
     @property
     def half(self) -> Float[np.ndarray, " names"]:
-        """Half their width."""
+        """Half the width of all bounds."""
         low, high = map(np.array, self.bounds)
         return (high - low) / 2
 
     @property
     def start(self) -> Float[np.ndarray, " parameters"]:
-        """The middle of the prior."""
+        """The center of the prior."""
         level = 0.0
         if self.kind != "logistic":
             level = self.middle[-1] if self.kind == "linear" else math.log(self.middle[-1])
@@ -105,18 +105,18 @@ class Regression:
 
     @cached_property
     def log_prior(self) -> Callable[[Array], Array]:
-        """Normals around `start`."""
+        """Independent normals around `start`."""
         start, scale = jnp.float32(self.start), jnp.float32(self.scale)
         return lambda theta: -0.5 * jnp.sum(((theta - start) / scale) ** 2)
 
     @cached_property
     def log_likelihood(self) -> Callable[[Array, Any], Array]:
-        """Of one record, up to a constant."""
+        """The log-likelihood of one record, up to a constant."""
         kind, number = self.kind, len(self.columns)
         half, middle = jnp.float32(self.half), jnp.float32(self.middle[-1])
 
         def log_likelihood(theta: Float[Array, " parameters"], record: Any) -> Float[Array, ""]:
-            x, y = record  # both in half widths from the middle, as `records` makes them
+            x, y = record  # both in half widths from the middle, as `records` returns them
             slopes = jnp.sum(theta[1 : 1 + number] * half[:-1] * x)
             if kind == "linear":
                 log_sd = theta[-1] - jnp.log(half[-1])
@@ -131,7 +131,7 @@ class Regression:
     def records(
         self, values: Float[np.ndarray, "records names"]
     ) -> tuple[Float[np.ndarray, "records columns"], Float[np.ndarray, " records"]]:
-        """Rows of columns and target, as the likelihood takes them: inside the bounds, scaled."""
+        """Rows of columns and target, clamped and scaled, as the likelihood takes them."""
         low, high = map(np.array, self.bounds)
         inside = np.clip(np.asarray(values, np.float64), low, high)
         scaled = ((inside - self.middle) / self.half).astype(np.float32)
