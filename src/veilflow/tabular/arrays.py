@@ -6,7 +6,7 @@ import numpy as np
 
 from veilflow.tabular import cells as reading
 from veilflow.tabular.cells import Cells
-from veilflow.tabular.objects import object_cells
+from veilflow.tabular.words import object_cells
 
 _NUMBERS = "biuf"
 

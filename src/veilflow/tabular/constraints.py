@@ -86,7 +86,7 @@ def satisfied_each(rows: "EncodedRows | Any", schema: "Schema") -> Bool[np.ndarr
     from veilflow.tabular.encoded import EncodedRows
 
     if not isinstance(rows, EncodedRows):
-        from veilflow.tabular.encoding import encode
+        from veilflow.tabular.codec import encode
 
         # constraints speak of no open column, so any vocabulary does
         rows = encode(rows, schema, vocabularies=dict.fromkeys(schema.open, ()))
@@ -98,7 +98,7 @@ def satisfied_each(rows: "EncodedRows | Any", schema: "Schema") -> Bool[np.ndarr
 
 
 def _at_most(constraint: Any, rows: "EncodedRows", schema: "Schema") -> np.ndarray:
-    from veilflow.tabular.positions import from_positions
+    from veilflow.tabular.encoded import from_positions
 
     present = np.ones(len(rows), bool)
     values = []

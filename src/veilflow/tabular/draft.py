@@ -10,7 +10,7 @@ import numpy as np
 
 from veilflow._core import check
 from veilflow.tabular import cells as reading
-from veilflow.tabular.cells import Cells, WrongType
+from veilflow.tabular.cells import Cells
 from veilflow.tabular.columns import (
     MAX_CELLS,
     Boolean,
@@ -20,11 +20,11 @@ from veilflow.tabular.columns import (
     Numeric,
     OpenCategorical,
 )
-from veilflow.tabular.encoding import CHUNK
 from veilflow.tabular.facts import EPOCH, EXACT, OTHER
-from veilflow.tabular.frames import open_table
+from veilflow.tabular.frames import CHUNK, open_table
 from veilflow.tabular.looks import Looks
 from veilflow.tabular.schema import Schema
+from veilflow.tabular.words import WrongType
 
 if TYPE_CHECKING:
     import pyarrow as pa

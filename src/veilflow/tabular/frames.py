@@ -1,4 +1,4 @@
-"""Tables of any library and file, a block of rows at a time, as columns of pyarrow; and back."""
+"""Tables of any library or file as columns of pyarrow, a block of rows at a time; and back."""
 
 import contextlib
 import os
@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from veilflow.tabular.objects import object_cells
+from veilflow.tabular.cells import texts
 from veilflow.tabular.stream import check_names, file_format
 from veilflow.tabular.text import open_csv
+from veilflow.tabular.words import WrongType, number_word, object_cells
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,11 +17,18 @@ if TYPE_CHECKING:
 LIBRARIES = ("pandas", "polars", "pyarrow")
 """Whose frames are read and made."""
 
+CHUNK = 65_536
+"""Rows of a file that are in memory as text at a time."""
+
 _BUFFER = 2**20
 
 
 class Blocks(NamedTuple):
-    """The names of a table's columns, and for each block of rows what gives the cells of the i-th."""
+    """The names of a table's columns, and its blocks of rows.
+
+    A block is a function from the place of a column to the cells of that column: columns that nobody
+    asks for are not converted.
+    """
 
     names: tuple[str, ...]
     blocks: "Iterator[Callable[[int], pa.Array]]"
@@ -39,7 +47,7 @@ def as_frame(source: Any) -> Any:
 
 
 def library_of(source: Any) -> str:
-    """The library whose frames are of the source's kind; pandas for files."""
+    """The name of the library that made a frame; pandas for files."""
     frame = None if isinstance(source, str | os.PathLike) else as_frame(source)
     name = "pandas" if frame is None else frame.implementation.value
     return name if name in LIBRARIES else "pandas"
@@ -50,8 +58,8 @@ def open_table(source: Any, *, chunk: int, by_line: bool = False) -> Blocks:
 
     Args:
         source: A path, or a pandas, polars or pyarrow table.
-        chunk: Rows of a block of a file.
-        by_line: Of text: see `open_csv`.
+        chunk: Rows of a block of a file. A frame is one block.
+        by_line: Whether to read every line of text by itself: see `open_csv`.
 
     Raises:
         ValueError: If the source is no table, or columns have no names or share one.
@@ -59,7 +67,7 @@ def open_table(source: Any, *, chunk: int, by_line: bool = False) -> Blocks:
         OSError: If there is no such file, or it may not be read.
     """
     if isinstance(source, str | os.PathLike):
-        found = _open_file(Path(source), chunk, by_line=by_line)
+        table = _open_file(Path(source), chunk, by_line=by_line)
     else:
         frame = as_frame(source)
         if frame is None:
@@ -69,13 +77,13 @@ def open_table(source: Any, *, chunk: int, by_line: bool = False) -> Blocks:
                 f"{type(source).__name__}.{lazy}"
             )
         names = tuple(str(name) for name in frame.columns)
-        found = Blocks(names, iter([lambda place: series_cells(frame[:, place])]))
-    check_names(found.names)
-    return found
+        table = Blocks(names, iter([lambda place: series_cells(frame[:, place])]))
+    check_names(table.names)
+    return table
 
 
 def to_library(table: "pa.Table", library: str) -> Any:
-    """A table as a frame of one of `LIBRARIES`; columns that may have gaps get a type that may."""
+    """A table as a frame of one of `LIBRARIES`; nullable columns get a type that allows gaps."""
     if library not in LIBRARIES:
         raise ValueError(f"like must be a frame or one of {', '.join(LIBRARIES)}, got {library!r}.")
     if library == "pyarrow":
@@ -85,27 +93,44 @@ def to_library(table: "pa.Table", library: str) -> Any:
 
         return nw.from_arrow(table, backend="polars").to_native()
     import pandas as pd
+    import pyarrow as pa
 
-    columns = {field.name: _series(table.column(i), field) for i, field in enumerate(table.schema)}
+    types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    columns = {}
+    for field, cells in zip(table.schema, table.columns, strict=True):
+        cells = cells.cast(pa.timestamp("us")) if pa.types.is_date(field.type) else cells
+        columns[field.name] = cells.to_pandas(types_mapper=types.get if field.nullable else None)
     return pd.DataFrame(columns, index=pd.RangeIndex(len(table)))
 
 
-def _series(cells: "pa.ChunkedArray", field: "pa.Field") -> Any:
-    """One column for pandas: of a nullable type if the field is, whether or not there are gaps."""
-    import pandas as pd
-    import pyarrow as pa
+def label_column(source: Any, name: str, *, invalid: str = "error") -> list[str]:
+    """The label of each row of a table, as text; "" where there is none.
 
-    if pa.types.is_date(field.type):
-        return cells.cast(pa.timestamp("us")).to_pandas()
-    if field.nullable and pa.types.is_int64(field.type):
-        return pd.Series(cells.to_pandas(types_mapper=lambda _: pd.Int64Dtype()))
-    if field.nullable and pa.types.is_boolean(field.type):
-        return pd.Series(cells.to_pandas(types_mapper=lambda _: pd.BooleanDtype()))
-    return cells.to_pandas()
+    Args:
+        source: A file or frame, as for `encode`.
+        name: The column of labels, which must be there.
+        invalid: As for `encode`: with "replace", lines of text are read one by one.
+    """
+    table = open_table(source, chunk=CHUNK, by_line=invalid == "replace")
+    place = table.names.index(name)
+    labels: list[str] = []
+    for block in table.blocks:
+        try:
+            words, places = texts(block(place))
+        except WrongType as error:
+            raise ValueError(f"column {name!r} has the type {error}, which no label has.") from None
+        listed = [*words.to_pylist(), ""]  # the last for cells that are not there: place -1
+        labels += [listed[i] for i in places.tolist()]
+    return labels
+
+
+def label_word(label: Any) -> str:
+    """A label as a person would write it: 1, not 1.0."""
+    return (number_word(label) or "") if isinstance(label, float) else str(label).strip()
 
 
 def series_cells(series: Any) -> "pa.Array":
-    """A column of a frame as one array of pyarrow; cells of many types as their text."""
+    """A column of a frame as one array of pyarrow; cells of mixed types become text."""
     import pandas as pd
     import pyarrow as pa
 
@@ -119,7 +144,7 @@ def series_cells(series: Any) -> "pa.Array":
 
 
 def whole(cells: Any) -> "pa.Array":
-    """One array, whose texts may be longer than 2 GiB together."""
+    """Cells as one array, in a type whose texts may exceed 2 GiB together."""
     import pyarrow as pa
 
     if pa.types.is_string(cells.type) or pa.types.is_string_view(cells.type):
@@ -147,15 +172,11 @@ def _open_file(path: Path, chunk: int, *, by_line: bool) -> Blocks:
             raise ValueError(
                 f"{path.name} has no header line. Add one that names every column as in the schema."
             )
-        return Blocks(tuple(names), map(_columns_of, tables))
-    batches = _batches(path, kind, chunk)
-    # the first batch, which may be empty, is there for the names alone
-    names = tuple(next(batches).schema.names)
-    return Blocks(names, map(_columns_of, batches))
-
-
-def _columns_of(batch: "pa.Table | pa.RecordBatch") -> "Callable[[int], pa.Array]":
-    return lambda place: whole(batch.column(place))
+    else:
+        tables = _batches(path, kind, chunk)
+        names = next(tables).schema.names  # the first batch is empty, and there for the names alone
+    blocks = (lambda place, table=table: whole(table.column(place)) for table in tables)
+    return Blocks(tuple(names), blocks)
 
 
 def _batches(path: Path, kind: str, chunk: int) -> "Iterator[pa.RecordBatch]":
@@ -179,7 +200,7 @@ def _batches(path: Path, kind: str, chunk: int) -> "Iterator[pa.RecordBatch]":
 
 @contextlib.contextmanager
 def readable(path: Path, kind: str) -> "Iterator[None]":
-    """Whatever goes wrong in reading a Parquet or Arrow file becomes one clear error."""
+    """Turn whatever goes wrong in reading a Parquet or Arrow file into one clear error."""
     import pyarrow as pa
 
     try:

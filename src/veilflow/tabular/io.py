@@ -17,13 +17,11 @@ from jaxtyping import Float
 from veilflow._core import check
 from veilflow.tabular import arrays
 from veilflow.tabular import cells as reading
-from veilflow.tabular.cells import Cells, WrongType
-from veilflow.tabular.frames import as_frame, readable, series_cells, whole
+from veilflow.tabular.cells import Cells
+from veilflow.tabular.frames import CHUNK, as_frame, readable, series_cells, whole
 from veilflow.tabular.stream import check_names, file_format, write_chunks
 from veilflow.tabular.text import open_csv
-
-_CHUNK = 65_536
-"""Rows turned into or from text, or into a part of a binary file, at a time."""
+from veilflow.tabular.words import WrongType
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,7 +120,7 @@ def write_rows(
     if columns is not None:
         rows = Rows(rows.values, tuple(columns))
     values = rows.values
-    chunks = (values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK))
+    chunks = (values[start : start + CHUNK] for start in range(0, len(values), CHUNK))
     num_rows, dim = values.shape
     write_chunks(chunks, path, num_rows=num_rows, dim=dim, columns=rows.columns, mode=mode)
 
@@ -141,7 +139,7 @@ def _read_file(path: Path, columns: Sequence[str] | None, invalid: str) -> Rows:
 
 
 def _read_csv(path: Path, columns: Sequence[str] | None, invalid: str) -> Rows:
-    names, named, tables = open_csv(path, chunk=_CHUNK, by_line=invalid == "keep")
+    names, named, tables = open_csv(path, chunk=CHUNK, by_line=invalid == "keep")
     wanted = tuple(names) if columns is None or not named else tuple(columns)
     check_present(wanted, names)
     places = [names.index(name) for name in wanted]

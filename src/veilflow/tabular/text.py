@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from veilflow._core.lines import records as lines_of
 from veilflow._core.lines import split_line
+from veilflow.tabular.words import MISSING_WORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 _DELIMITERS = ",;\t|"
 _REPLACE = "fit with invalid='replace', which reads every line by itself"
 _NOT_UTF8 = "{} is not UTF-8 text. Save it as UTF-8, or " + _REPLACE + "."
-MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "?")
-"""What people write into a cell that they leave empty, in lower case."""
 
 
 def open_csv(

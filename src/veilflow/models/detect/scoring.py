@@ -17,8 +17,8 @@ from veilflow.models.settings import INVALID, read_for
 from veilflow.models.table.code_density import CodeDensity
 from veilflow.tabular.codec import encode
 from veilflow.tabular.columns import Numeric
-from veilflow.tabular.encoding import open_numbers
 from veilflow.tabular.io import read_rows
+from veilflow.tabular.raw import open_numbers
 
 Scores = tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]
 
