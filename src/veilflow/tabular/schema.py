@@ -3,11 +3,13 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from veilflow._core.codec import OwnFormat
 from veilflow._core.errors import PrivacyError
-from veilflow.tabular import schema_json
+from veilflow._core.store import write_atomic
+from veilflow.tabular import schema_file
 from veilflow.tabular.columns import (
     KINDS,
     Boolean,
@@ -161,7 +163,7 @@ class Schema(OwnFormat):
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values that `from_json` takes back."""
-        return schema_json.write(self.columns, self.label, self.constraints)
+        return schema_file.to_json(self.columns, self.label, self.constraints)
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], /) -> "Schema":
@@ -170,7 +172,7 @@ class Schema(OwnFormat):
         Raises:
             ValueError: If a field is unknown, missing or not allowed.
         """
-        columns, label, constraints = schema_json.read(document)
+        columns, label, constraints = schema_file.from_json(document)
         return cls(columns, label=label, constraints=constraints)
 
     @classmethod
@@ -181,18 +183,19 @@ class Schema(OwnFormat):
             ValueError: If the file is not TOML, or a field is unknown or not allowed.
             OSError: If there is no such file, or it may not be read.
         """
-        from veilflow.tabular import schema_file
-
-        return schema_file.read(path)
+        data = Path(path).read_bytes()
+        try:
+            return cls.from_json(schema_file.parse(data))
+        except ValueError as error:
+            raise ValueError(f"{Path(path).name}: {error}") from None
 
     def to_file(self, path: str | os.PathLike[str]) -> None:
         """Write a schema to a TOML file, all or nothing, with a note at all that is not public.
 
         As long as anything is unconfirmed, only the user may read the file.
         """
-        from veilflow.tabular import schema_file
-
-        schema_file.write(self, path)
+        mode = 0o600 if self.unconfirmed else 0o666
+        write_atomic(path, schema_file.to_text(self).encode("utf-8"), mode=mode)
 
     def _column(self, name: str) -> Column:
         if name not in self.columns:
