@@ -7,17 +7,18 @@ it is a declared value. Messages name the column, and never quote a cell.
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Bool, Shaped
+from pyarrow import compute
 
 from veilflow.tabular.columns import Boolean, Categorical, Column, Datetime, Numeric, Ordinal
 from veilflow.tabular.facts import EPOCH, OTHER
 from veilflow.tabular.words import MISSING_WORDS, WrongType, array_words, type_name, valid_text
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+arrow: Any = compute  # pyarrow makes its functions when imported, unseen by type checkers
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?$"
 _MOMENT = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$"
@@ -61,14 +62,14 @@ class Cells(NamedTuple):
     unreadable: Bool[np.ndarray, " n"]
 
 
-Parse = Callable[["pa.Array"], tuple[np.ndarray, np.ndarray]]
+Parse = Callable[[pa.Array], tuple[np.ndarray, np.ndarray]]
 """From texts to their values, and which texts have one."""
 
 
 def read_column(
     name: str,
     column: Column,
-    array: "pa.Array",
+    array: pa.Array,
     *,
     vocabulary: Sequence[str] = (),
     invalid: str = "error",
@@ -133,7 +134,7 @@ def wrong_type(name: str, column: Column, error: WrongType) -> ValueError:
     )
 
 
-def numbers(array: "pa.Array") -> Cells:
+def numbers(array: pa.Array) -> Cells:
     """Numbers in double precision; NaN is a missing cell."""
     doubles = _doubles(array)
     if doubles is None:
@@ -142,10 +143,8 @@ def numbers(array: "pa.Array") -> Cells:
     return Cells(values, np.isnan(values), np.zeros(len(values), bool))
 
 
-def moments(array: "pa.Array") -> Cells:
+def moments(array: pa.Array) -> Cells:
     """Microseconds since 1970, in UTC where cells have a time zone."""
-    import pyarrow as pa
-
     kind = array.type
     if not pa.types.is_date(kind) and not pa.types.is_timestamp(kind):
         return _by_text(array, _parse_moments)
@@ -161,16 +160,11 @@ def moments(array: "pa.Array") -> Cells:
     return Cells(scaled, missing, np.zeros(len(scaled), bool))
 
 
-def texts(array: "pa.Array") -> "tuple[pa.Array, np.ndarray]":
+def texts(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """The distinct texts of a column, without spaces around them, and the place of each cell's text.
 
     The place of a cell that is not there is -1. Texts that differ by spaces only may occur twice.
     """
-    import pyarrow as pa
-    from pyarrow import compute
-
-    # pyarrow makes its functions when imported, out of sight of type checkers.
-    arrow: Any = compute
     if pa.types.is_null(array.type):
         return pa.array([], pa.large_string()), np.full(len(array), -1)
     if pa.types.is_nested(array.type) or isinstance(array.type, pa.BaseExtensionType):
@@ -184,23 +178,17 @@ def texts(array: "pa.Array") -> "tuple[pa.Array, np.ndarray]":
     return arrow.utf8_trim_whitespace(words.fill_null("")), places
 
 
-def say_nothing(words: "pa.Array") -> Bool[np.ndarray, " n"]:
+def say_nothing(words: pa.Array) -> Bool[np.ndarray, " n"]:
     """Which texts stand for a missing cell."""
     return _silent(words).to_numpy(zero_copy_only=False)
 
 
-def _silent(words: "pa.Array") -> "pa.Array":
-    import pyarrow as pa
-    from pyarrow import compute
-
-    arrow: Any = compute
+def _silent(words: pa.Array) -> pa.Array:
     return arrow.is_in(arrow.utf8_lower(words), value_set=pa.array(MISSING_WORDS, words.type))
 
 
-def _by_text(array: "pa.Array", parse: Parse) -> Cells:
+def _by_text(array: pa.Array, parse: Parse) -> Cells:
     """Read each distinct text once. A text without a value is a missing cell if it says nothing."""
-    import pyarrow as pa
-
     words, places = texts(array)
     # one more text for cells that are not there: place -1
     words = pa.concat_arrays([words, pa.array([""], words.type)])
@@ -210,15 +198,11 @@ def _by_text(array: "pa.Array", parse: Parse) -> Cells:
     return Cells(values[places], missing[places], unreadable[places])
 
 
-def _doubles(array: "pa.Array") -> "pa.Array | None":
+def _doubles(array: pa.Array) -> pa.Array | None:
     """Columns of numbers, and of text that is all numbers and gaps, at once; None for others.
 
     This is ten times faster than `_parse_numbers`, and gives the same numbers.
     """
-    import pyarrow as pa
-    from pyarrow import compute
-
-    arrow: Any = compute
     kind = array.type
     if pa.types.is_boolean(kind):
         array = array.cast(pa.uint8())
@@ -235,11 +219,8 @@ def _doubles(array: "pa.Array") -> "pa.Array | None":
     return array.cast(pa.float64(), safe=False)
 
 
-def _parse_numbers(words: "pa.Array") -> tuple[np.ndarray, np.ndarray]:
-    import pyarrow as pa
-    from pyarrow import compute
+def _parse_numbers(words: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
-    arrow: Any = compute
     # as in columns of truth values, which count as 1 and 0
     words = arrow.replace_substring_regex(words, "^[tT]rue$", "1")
     words = arrow.replace_substring_regex(words, "^[fF]alse$", "0")
@@ -248,11 +229,7 @@ def _parse_numbers(words: "pa.Array") -> tuple[np.ndarray, np.ndarray]:
     return values, good.to_numpy(zero_copy_only=False)
 
 
-def _parse_moments(words: "pa.Array") -> tuple[np.ndarray, np.ndarray]:
-    import pyarrow as pa
-    from pyarrow import compute
-
-    arrow: Any = compute
+def _parse_moments(words: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     simple = arrow.match_substring_regex(words, _MOMENT)
     likely = arrow.match_substring_regex(words, _LIKELY_MOMENT).to_numpy(zero_copy_only=False)
     try:
@@ -277,7 +254,7 @@ def _parse_moment(word: str) -> int:
 
 
 def _lookup(find: Callable[[str], int | None]) -> Parse:
-    def parse(words: "pa.Array") -> tuple[np.ndarray, np.ndarray]:
+    def parse(words: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         places = [find(word) for word in words.to_pylist()]
         values = np.array([0 if place is None else place for place in places], np.int64)
         return values, np.array([place is not None for place in places], bool)

@@ -8,9 +8,10 @@ errors, of text files as well.
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from veilflow._core import check
 from veilflow.tabular.cells import read_column
@@ -36,9 +37,6 @@ from veilflow.tabular.facts import OTHER
 from veilflow.tabular.frames import CHUNK, as_frame, library_of, open_table, to_library
 from veilflow.tabular.schema import Schema
 from veilflow.tabular.stream import write_tables
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def encode(
@@ -104,7 +102,7 @@ def iter_encoded(
 
 
 def encode_block(
-    block: "list[pa.Array]",
+    block: list[pa.Array],
     columns: Mapping[str, Column],
     vocabularies: Vocabularies,
     invalid: str,
@@ -203,10 +201,8 @@ def decode(
 
 def to_table(
     encoded: EncodedRows, schema: Schema, *, vocabularies: Vocabularies | None = None
-) -> "pa.Table":
+) -> pa.Table:
     """The table of encoded rows in pyarrow, columns in the order of the schema."""
-    import pyarrow as pa
-
     if encoded.codes.shape[1] != len(schema.columns):
         raise ValueError(
             f"encoded rows must have the {len(schema.columns)} columns of the schema, got "
@@ -276,9 +272,7 @@ def _check_ready(schema: Schema, vocabularies: Vocabularies) -> None:
             )
 
 
-def _arrow_schema(schema: Schema) -> "pa.Schema":
-    import pyarrow as pa
-
+def _arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema(
         [pa.field(name, _type(c), nullable=c.nullable) for name, c in schema.columns.items()]
     )
@@ -286,8 +280,6 @@ def _arrow_schema(schema: Schema) -> "pa.Schema":
 
 def _type(column: Column) -> Any:
     """The type in which pyarrow holds a decoded column."""
-    import pyarrow as pa
-
     if isinstance(column, Numeric):
         return pa.int64() if column.integer else pa.float64()
     if isinstance(column, Datetime):

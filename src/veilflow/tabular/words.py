@@ -9,14 +9,12 @@ import contextlib
 import datetime as dt
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from veilflow.tabular.facts import OTHER
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "?")
 """Texts that people write for a missing cell, in lower case."""
@@ -31,14 +29,12 @@ class WrongType(TypeError):
     """A column has a type that cannot be read as what it is declared to be."""
 
 
-def array_words(array: "pa.Array") -> "pa.Array":
+def array_words(array: pa.Array) -> pa.Array:
     """Cells of any simple type as text; NaN becomes null.
 
     Raises:
         WrongType: If the cells are nested, or of a type without a text.
     """
-    import pyarrow as pa
-
     kind = array.type
     is_text = pa.types.is_large_string(kind) or pa.types.is_string(kind)
     if is_text or pa.types.is_string_view(kind):
@@ -61,10 +57,9 @@ def array_words(array: "pa.Array") -> "pa.Array":
     return pa.array([_scalar_word(cell) for cell in array], pa.large_string())
 
 
-def object_cells(objects: Iterable[Any]) -> "pa.Array":
+def object_cells(objects: Iterable[Any]) -> pa.Array:
     """Python objects as an array: in their own type if they share a safe one, else as text."""
     import pandas as pd
-    import pyarrow as pa
 
     # a signaling NaN raises where it is compared, as the test for missing cells does
     quiet = [float("nan") if isinstance(c, Decimal) and c.is_nan() else c for c in objects]
@@ -80,10 +75,8 @@ def object_cells(objects: Iterable[Any]) -> "pa.Array":
     return pa.array([_object_word(cell) for cell in cells], pa.large_string())
 
 
-def valid_text(words: "pa.Array") -> "pa.Array":
+def valid_text(words: pa.Array) -> pa.Array:
     """Text with a mark in place of bytes that are not UTF-8: other programs write such files."""
-    import pyarrow as pa
-
     try:
         words.validate(full=True)
     except pa.ArrowInvalid:
@@ -113,7 +106,7 @@ def _decimal_word(number: Decimal) -> str:
     return "0" if text == "-0" else text
 
 
-def _scalar_word(cell: "pa.Scalar") -> str | None:
+def _scalar_word(cell: pa.Scalar) -> str | None:
     """A cell of a typed column as text."""
     try:
         value = cell.as_py()
@@ -148,8 +141,6 @@ def _object_word(cell: Any) -> str | None:
         return OTHER
 
 
-def _decoded(array: "pa.Array") -> "pa.Array":
-    import pyarrow as pa
-
+def _decoded(array: pa.Array) -> pa.Array:
     words = [None if x is None else x.decode("utf-8", "replace") for x in array.to_pylist()]
     return pa.array(words, pa.large_string())
