@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 import veilflow as vf
 from veilflow.images import ImageSpec, read_images
-from veilflow.images.classes import class_places
+from veilflow.images.image_set import class_places
 from veilflow.models import domain as domains
 from veilflow.models.expm.inputs import places_of, read_inputs
 from veilflow.models.posterior.records import opened

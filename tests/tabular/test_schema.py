@@ -117,7 +117,7 @@ BAD = {
     "strange constraint": (lambda: vf.Schema(a=vf.Boolean(), constraints=["a"]), "AtMost or"),
     "unknown name": (
         lambda: vf.Schema(a=vf.Numeric(0, 1), constraints=[vf.AtMost("a", "b")]),
-        "no column",
+        "not a column",
     ),
     "kinds": (
         lambda: vf.Schema(a=vf.Numeric(0, 1), b=vf.Boolean(), constraints=[vf.AtMost("a", "b")]),

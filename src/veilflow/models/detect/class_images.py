@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from veilflow._core.npz import npz_names
-from veilflow.images.classes import class_places
-from veilflow.images.image_set import Images
+from veilflow.images.image_set import Images, class_places
 from veilflow.images.read import read_images
 from veilflow.images.spec import ImageSpec
 
