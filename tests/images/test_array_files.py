@@ -70,7 +70,7 @@ def damaged(tmp_path):
         "text-ubyte": (b"SECRET text", "is not an IDX file"),
         "head-ubyte": (plain[:9], "is truncated"),
         "short-ubyte": (plain[:-1], "is truncated"),
-        "long-ubyte": (plain + b"S", "holds more than it says"),
+        "long-ubyte": (plain + b"S", "holds more than its header claims"),
         "claims-ubyte": (b"\0\0\x08\x03" + b"\xff" * 12, "is truncated"),
         "claims.idx.gz": (gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12), "is truncated"),
         "short.idx.gz": (gzip.compress(plain)[:-20], "damaged or truncated"),
@@ -109,7 +109,7 @@ def test_python_objects_are_never_unpickled(tmp_path):
 
 def test_arrays_that_are_not_named_as_told_are_listed(tmp_path):
     np.savez(tmp_path / "set.npz", x_train=IMAGES, y_train=LABELS)
-    with pytest.raises(ValueError, match=r"arrays x_train, y_train\. Name the one"):
+    with pytest.raises(ValueError, match=r"arrays x_train, y_train\. Name that of"):
         read_images(tmp_path / "set.npz", SPEC)
     with pytest.raises(ValueError, match="holds the arrays"):
         read_images(tmp_path / "set.npz", SPEC, names=("x_train", "labels"))

@@ -224,7 +224,7 @@ def test_images_check_what_they_are_made_of():
     for pixels, labels, spec, message in [
         (good.astype(float), None, GRAY, "uint8 or float32, got float64"),
         (good[:, 0], None, GRAY, r"declared \(1, 5, 4\), got \(5, 4\)"),
-        (good, None, labeled, "if, and only if, classes"),
+        (good, None, labeled, "if and only if classes"),
         (good, np.zeros(2, np.int64), labeled, "int32, got int64"),
         (good, np.zeros(3, np.int32), labeled, "one number for each image"),
         (good, np.full(2, 2, np.int32), labeled, "places in the class list"),

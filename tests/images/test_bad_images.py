@@ -42,16 +42,16 @@ CASES = {
     "another size": (lambda p, x: write_image(p, x[:5]), GRAY, "5 x 5 pixels, but 6 x 5"),
     "on its side": (lambda p, x: write_image(p, x.T), GRAY, "5 x 6 pixels, but 6 x 5"),
     "color": (lambda p, x: write_image(p, np.stack([x, x, 255 - x], 2)), GRAY, "3 channels"),
-    "no image": (lambda p, x: p.write_bytes(b"SECRET"), GRAY, "damaged, truncated, no image"),
-    "empty": (lambda p, x: p.write_bytes(b""), GRAY, "damaged, truncated, no image"),
-    "cut": (cut, GRAY, "damaged, truncated, no image"),
+    "no image": (lambda p, x: p.write_bytes(b"SECRET"), GRAY, "damaged, truncated, not an image"),
+    "empty": (lambda p, x: p.write_bytes(b""), GRAY, "damaged, truncated, not an image"),
+    "cut": (cut, GRAY, "damaged, truncated, not an image"),
     "alpha": (half_hidden, GRAY, "is transparent in places"),
     "a transparent color": (keyed, GRAY, "is transparent in places"),
     "animation": (animated, GRAY, "several pictures"),
     "deep": (lambda p, x: write_image(p, x.astype(np.uint16)), GRAY, "more than 8 bits"),
     "a folder": (lambda p, x: p.mkdir(), GRAY, "is a folder"),
     "a pipe": (lambda p, x: os.mkfifo(p), GRAY, "is not a file"),
-    "no target": (lambda p, x: os.symlink("nowhere", p), GRAY, "is not there"),
+    "no target": (lambda p, x: os.symlink("nowhere", p), GRAY, "does not exist"),
 }
 
 
@@ -79,13 +79,13 @@ OTHER_FORMATS = {
     "half a jpeg": ("b.jpg", lambda p: cut(p, some_bytes(64, 64)), ImageSpec(64, 64), "damaged"),
     "half a map": ("b.pgm", lambda p: cut(p, GOOD), GRAY, "damaged, truncated"),
     "half a tiff": ("b.tif", lambda p: cut(p, GOOD), GRAY, "damaged, truncated"),
-    "text": ("b.txt", lambda p: p.write_text("SECRET"), GRAY, "is no image file: it must end in"),
-    "webp": ("b.webp", lambda p: write_image(p, GOOD), COLOR, "is no image file: it must end in"),
+    "text": ("b.txt", lambda p: p.write_text("SECRET"), GRAY, "is not an image file, which ends in"),
+    "webp": ("b.webp", lambda p: write_image(p, GOOD), COLOR, "is not an image file, which ends in"),
     "webp renamed": (
         "b.png",
         lambda p: write_image(p, GOOD, format="webp"),
         COLOR,
-        "damaged, truncated, no image",
+        "damaged, truncated, not an image",
     ),
     "NaN": (
         "b.tif",
@@ -172,16 +172,16 @@ def test_files_in_no_folder_of_a_class_are_refused_or_left_out(tmp_path, name, m
 LINES = {
     "label": ("b.png,SECRET", "label that is not in the class list"),
     "no label": ("b.png,", "label that is not in the class list"),
-    "missing": ("SECRET.png,dog", "is not there"),
+    "missing": ("SECRET.png,dog", "does not exist"),
     "short": ("SECRET.png", "too few cells"),
     "above": ("../SECRET.png,dog", "outside of the folder"),
     "hidden above": ("x/../../SECRET.png,dog", "outside of the folder"),
     "absolute": (f"{os.sep}SECRET.png,dog", "outside of the folder"),
     "drive": ("C:/SECRET.png,dog", "outside of the folder"),
     "nothing": (",dog", "outside of the folder"),
-    "null": ("a\0.png,dog", "is not there"),
+    "null": ("a\0.png,dog", "does not exist"),
     "quote": ('"SECRET.png,dog', "too few cells"),
-    "not utf-8": ("SECRET\udcff.png,dog", "is not there"),
+    "not utf-8": ("SECRET\udcff.png,dog", "does not exist"),
 }
 
 
@@ -228,10 +228,10 @@ ARRAYS = {
     "size": (np.zeros((2, 6, 6)), {}, "6 x 6 pixels, but 6 x 5 is declared"),
     "channels": (np.zeros((2, 6, 5, 2)), {}, r"shape \(6, 5, 2\) are not 6 x 5"),
     "alpha": (np.zeros((2, 6, 5, 4)), {"layout": "NHWC"}, "4 channels"),
-    "color": (np.zeros((2, 6, 5, 3)), {}, "in no order"),
+    "color": (np.zeros((2, 6, 5, 3)), {}, "in any order"),
     "flat": (np.zeros((2, 30)), {}, "got 2. Reshape flat images first"),
     "too many": (np.zeros((2, 1, 6, 5, 1)), {}, "3 dimensions .* or 4 with channels, got 5"),
-    "layout": (np.zeros((2, 6, 5)), {"layout": "NHWC"}, "has 4 dimensions, got 3"),
+    "layout": (np.zeros((2, 6, 5)), {"layout": "NHWC"}, "has 4 dimensions, .* got 3"),
     "unknown layout": (np.zeros((2, 6, 5)), {"layout": "HWN"}, "layout must be one of 'NHW'"),
     "of two sizes": ([np.zeros((6, 5)), np.zeros((5, 6))], {}, "5 x 6 pixels, but 6 x 5 is"),
     "ragged": ([[[1, 2], [3]]], {}, "rows of an image must have one length"),
@@ -240,7 +240,7 @@ ARRAYS = {
     "complex": (np.full((2, 6, 5), 1j), {}, "pixels must be real numbers"),
     "no layout": ([np.zeros((6, 5))], {"layout": "HWN", "invalid": "skip"}, "layout must be one"),
     "nothing": (None, {}, "a folder, a file, or an array, got NoneType"),
-    "NaN": (np.full((2, 6, 5), np.nan), {}, r"no numbers \(NaN\)"),
+    "NaN": (np.full((2, 6, 5), np.nan), {}, r"not numbers \(NaN\)"),
     "crop": (np.zeros((2, 6, 5)), {"crop": 7, "size": "resize"}, "too small for a crop of 7"),
     "after the crop": (np.zeros((2, 6, 5)), {"crop": 4}, r"\(4 x 4 after the crop\)"),
     "bad crop": (np.zeros((2, 6, 5)), {"crop": "middle"}, "in pixels or 'square', got 'middle'"),
@@ -259,7 +259,7 @@ def test_arrays_not_as_declared_are_refused(array, how, message):
 
 
 def test_a_folder_takes_its_labels_from_a_file_and_must_be_there(tmp_path):
-    with pytest.raises(TypeError, match="must be a CSV file of files and labels, got list"):
+    with pytest.raises(TypeError, match="must be a CSV of files and labels, got list"):
         read_images(tmp_path, PETS, labels=["dog"])
     with pytest.raises(FileNotFoundError, match="there is no file or folder"):
         read_images(tmp_path / "nowhere", PETS)

@@ -121,7 +121,7 @@ def test_links_are_followed_but_never_in_a_circle(tmp_path):
     assert read_images(linked, PETS).labels.tolist() == [1, 1, 0]
     os.symlink(linked, linked / "dog" / "up")
     os.symlink(linked / "dog" / "loop.png", linked / "dog" / "loop.png")
-    with pytest.raises(ValueError, match="file 4 is not there, or is not a file"):
+    with pytest.raises(ValueError, match="file 4 does not exist, or is not a file"):
         read_images(linked, PETS)
     assert len(read_images(linked, PETS, invalid="skip")) == 3
 

@@ -108,5 +108,5 @@ def test_no_class_leads_out_of_the_folder(name, tmp_path):
 
 
 def test_other_endings_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"ends in \.npz or \.png .* got s\.csv"):
+    with pytest.raises(ValueError, match=r"\.npz file, to a \.png .* got s\.csv"):
         target_kind(tmp_path / "s.csv", GRAY)

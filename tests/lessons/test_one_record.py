@@ -19,13 +19,14 @@ from pyarrow import parquet
 
 import veilflow as vf
 from veilflow.images import ImageSpec, read_images
-from veilflow.images.classes import class_places
+from veilflow.images.image_set import class_places
 from veilflow.models import domain as domains
 from veilflow.models.expm.inputs import places_of, read_inputs
 from veilflow.models.posterior.posterior_parts import read_records
-from veilflow.tabular.encoding import encode, open_numbers, open_values
+from veilflow.tabular.codec import encode
+from veilflow.tabular.frames import label_column
 from veilflow.tabular.io import read_rows
-from veilflow.tabular.labels import label_column
+from veilflow.tabular.raw import open_numbers, open_values
 
 HOSTILE = (
     None,

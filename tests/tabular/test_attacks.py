@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 import veilflow as vf
+from veilflow.tabular.codec import encode
 from veilflow.tabular.draft import draft_schema
-from veilflow.tabular.encoding import encode, open_numbers, open_values
 from veilflow.tabular.io import read_rows
+from veilflow.tabular.raw import open_numbers, open_values
 
 EAST = dt.timezone(dt.timedelta(hours=5))
 CELLS = (

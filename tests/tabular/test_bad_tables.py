@@ -18,7 +18,11 @@ CASES = {
     "word gap": (vf.Categorical("F"), ["F", "?"], "'bee' has missing cells"),
     "all gaps": (vf.Boolean(), [None, None], "'bee' has missing cells"),
     "words": (vf.Numeric(0, 1), ["1", "SECRET"], "'bee' has cells that are not numbers"),
-    "decimal comma": (vf.Numeric(0, 1), ["8675309,5"], "not numbers. Write them with a point"),
+    "decimal comma": (
+        vf.Numeric(0, 1),
+        ["8675309,5"],
+        "not numbers. Write them with a decimal point",
+    ),
     "thousands": (vf.Numeric(0, 1), ["8675309,000.5"], "separators of thousands"),
     "mixed": (vf.Numeric(0, 1), [1, "SECRET", 2.5], "'bee' has cells that are not numbers"),
     "no date": (vf.Datetime("2000-01-01", "2001-01-01"), ["SECRET"], "not dates or times"),

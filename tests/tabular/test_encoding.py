@@ -297,7 +297,7 @@ def test_what_open_columns_say_is_read_as_it_is_encoded(suffix, tmp_path):
         ({"city": ("a", "a")}, "twice"),
         ({"city": ("(other)",)}, "must not hold"),
         ({"city": "ab"}, "list of texts"),
-        ({"city": ("a",), "town": ()}, "no open column"),
+        ({"city": ("a",), "town": ()}, "not an open column"),
     ],
 )
 def test_a_wrong_vocabulary_is_refused(vocabularies, message):

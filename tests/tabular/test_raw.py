@@ -8,8 +8,8 @@ import pytest
 import veilflow as vf
 from veilflow._core.keys import Secret
 from veilflow.engine.checkpoint import _fingerprint
-from veilflow.tabular.encoding import encode, open_numbers, open_values
-from veilflow.tabular.raw import RawRows, read_raw
+from veilflow.tabular.codec import encode
+from veilflow.tabular.raw import RawRows, open_numbers, open_values, read_raw
 
 NUM = 400
 

@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float
 from veilflow._core import check
 from veilflow._core.keys import Secret
 from veilflow.images.spec import ImageSpec
+from veilflow.tabular.codec import decode
 from veilflow.tabular.constraints import satisfied
-from veilflow.tabular.decoding import decode
 from veilflow.tabular.encoded import EncodedRows, Vocabularies, position_type
 from veilflow.tabular.schema import Schema
 

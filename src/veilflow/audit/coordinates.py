@@ -7,8 +7,8 @@ from jaxtyping import Float
 
 from veilflow.audit import image_scores
 from veilflow.audit.kinds import is_image, is_table
+from veilflow.tabular.codec import encode
 from veilflow.tabular.encoded import EncodedRows
-from veilflow.tabular.encoding import encode
 from veilflow.tabular.io import read_rows
 from veilflow.tabular.schema import Schema
 

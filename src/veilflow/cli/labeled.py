@@ -43,7 +43,7 @@ def read_labels(data: Path, label: str | None, *, invalid: str = "error") -> lis
     Raises:
         ValueError: There is no such column, or a label is missing. Shows none of them.
     """
-    from veilflow.tabular.labels import label_column, label_word
+    from veilflow.tabular.frames import label_column, label_word
 
     if label is None:
         found = _array(data, "labels")

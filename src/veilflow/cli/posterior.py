@@ -153,7 +153,8 @@ def sample(
 ) -> None:
     """Write draws of the parameters. Costs no privacy, however many are drawn."""
     check_out(out, force=force, inputs=(model,))
-    from veilflow.tabular.io import Rows, file_format, write_rows
+    from veilflow.tabular.io import Rows, write_rows
+    from veilflow.tabular.stream import file_format
 
     file_format(out)  # refuse a suffix before the work, not after
     fitted = _posterior(model)

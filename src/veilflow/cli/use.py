@@ -102,7 +102,8 @@ def score(
     """
     check_out(out, force=force, inputs=(model, data))
     from veilflow.models import registry
-    from veilflow.tabular.io import Rows, file_format, read_rows, write_rows
+    from veilflow.tabular.io import Rows, read_rows, write_rows
+    from veilflow.tabular.stream import file_format
 
     file_format(out)
     fitted = registry.load(model)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Integer
 
-from veilflow.tabular import cells as reading
-from veilflow.tabular.cells import Cells, WrongType
+from veilflow.tabular.cells import Cells, read_column, say_nothing, texts
 from veilflow.tabular.columns import (
     Boolean,
     Categorical,
@@ -22,9 +21,10 @@ from veilflow.tabular.columns import (
     OpenCategorical,
     Ordinal,
 )
-from veilflow.tabular.facts import EPOCH, OTHER
+from veilflow.tabular.facts import EPOCH
 from veilflow.tabular.frames import open_table
 from veilflow.tabular.schema import Schema
+from veilflow.tabular.words import WrongType
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,11 +128,11 @@ def listed(name: str, column: Column, *frames: "pd.DataFrame") -> tuple[Any, ...
 def tally(frame: "pd.DataFrame", name: str) -> Counter[str]:
     """How often each text occurs in a column; gaps are none."""
     try:
-        words, places = reading.texts(_array(frame, name))
+        words, places = texts(_array(frame, name))
     except WrongType:
         raise ValueError(f"column {name!r} must hold single values only.") from None
     times = np.bincount(places[places >= 0], minlength=len(words))
-    times[reading.say_nothing(words)] = 0
+    times[say_nothing(words)] = 0
     found: Counter[str] = Counter()
     for word, count in zip(words.to_pylist(), times.tolist(), strict=True):
         if count:  # a category may have no cell; words that differ by spaces are one
@@ -153,18 +153,7 @@ def check_listed(what: str, name: str, codes: Codes, values: Sequence[Any]) -> N
 
 def _read(frame: "pd.DataFrame", name: str, column: Column, values: Sequence[Any] = ()) -> Cells:
     """The cells of a column; those of lists as places in `values`."""
-    array = _array(frame, name)
-    try:
-        if isinstance(column, Numeric):
-            return reading.numbers(array)
-        if isinstance(column, Datetime):
-            return reading.moments(array)
-        if isinstance(column, Boolean):
-            return reading.truths(array)
-        # an open list is empty where no cell says anything
-        return reading.listed(array, values or (OTHER,))
-    except WrongType:
-        raise _unfit(name, column) from None
+    return read_column(name, column, _array(frame, name), vocabulary=values, invalid="replace")
 
 
 def _array(frame: "pd.DataFrame", name: str) -> Any:

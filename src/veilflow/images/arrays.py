@@ -1,4 +1,4 @@
-"""Arrays of any layout and type to pixels as they are kept; every image by itself."""
+"""Arrays of any layout and type as pixels in the declared form, each image by itself."""
 
 from typing import Any
 
@@ -10,28 +10,28 @@ from veilflow.images.resample import Fitting, InvalidImage
 from veilflow.images.spec import ImageSpec
 
 LAYOUTS = ("NHW", "NHWC", "NCHW")
-"""Images first; then in which order come channels, height and width."""
+"""The order of an array's axes: images first, then channels, height and width."""
 
 _NUMBERS = "biuf"
 _BLOCK = 2**18
-"""Pixels that are in double precision at a time."""
+"""The number of pixels that are in double precision at a time."""
 
 
 def from_array(
     source: Any, spec: ImageSpec, *, layout: str | None, fitting: Fitting, invalid: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The pixels of all images, and for each image whether it holds something that is no number.
+    """The pixels of all images, and for each image whether it holds a NaN.
 
-    Bytes of an array stay bytes where the declared range is theirs, and are not copied if they lie as
-    wanted. Images of a list are read one by one, and are floats whatever each of them is.
+    Bytes of an array stay bytes if the declared range is 0 to 255, and are not copied if they have
+    the declared layout. Images of a list are read one by one, and become floats.
 
     Args:
         source: An array, or a list of images.
-        spec: What is declared about them.
-        layout: Of the array, or None to go by its shape.
+        spec: The declared size, range and classes.
+        layout: The layout of the array, or None to infer it from its shape.
         fitting: What to do about other sizes.
         invalid: "error", or "skip" images of a list that are not as declared: they count as holding
-            something that is no number.
+            a NaN.
     """
     if not hasattr(source, "__array__") and not isinstance(source, list | tuple):
         raise TypeError(
@@ -65,19 +65,20 @@ def from_array(
 def _one_by_one(
     images: Any, spec: ImageSpec, layout: str | None, fitting: Fitting, invalid: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Images that have no type in common: one array of them would let one decide the type of all."""
+    """Images without a common type: in one array of them, one image would decide the type of all."""
     pixels = empty_pixels(len(images), spec, np.float32)
     missing = np.zeros(len(images), bool)
     for place, image in enumerate(images):
         try:
-            one = _numbers(image)[None]
-            found, bad = from_array(one, spec, layout=layout, fitting=fitting, invalid=invalid)
+            one, bad = from_array(
+                _numbers(image)[None], spec, layout=layout, fitting=fitting, invalid=invalid
+            )
         except (TypeError, ValueError):
             if invalid == "error":
                 raise
             pixels[place], missing[place] = 0.0, True
             continue
-        pixels[place], missing[place] = to_unit(found[0]), bad[0]
+        pixels[place], missing[place] = to_unit(one[0]), bad[0]
     return pixels, missing
 
 
@@ -91,7 +92,7 @@ def _numbers(image: Any) -> np.ndarray:
             return np.real(array)
         if array.dtype.kind == "O":
             return array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):  # whose words may quote a pixel
+    except (TypeError, ValueError, OverflowError):  # their messages may quote a pixel
         pass
     raise TypeError("pixels must be real numbers, and the rows of an image must have one length.")
 
@@ -99,10 +100,10 @@ def _numbers(image: Any) -> np.ndarray:
 def to_pixels(
     block: np.ndarray, spec: ImageSpec, fitting: Fitting, kind: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A block (images, channels, height, width) as it is kept, and which images hold a NaN.
+    """The pixels of a block (images, channels, height, width), and which images hold a NaN.
 
-    Values out of range are moved to the nearer end of it before anything else is done, so that what
-    is infinite stays one pixel's matter.
+    Values are clipped to the declared range before anything else, so that an infinite one affects
+    its own pixel only.
     """
     values = fitting.cropped(block).astype(np.float64, order="C")
     missing = np.isnan(values)
@@ -117,10 +118,10 @@ def to_pixels(
 
 
 def empty_pixels(num_images: int, spec: ImageSpec, kind: Any) -> np.ndarray:
-    """The one array that images are read into."""
+    """The array into which images are read."""
     try:
         return np.empty((num_images, *spec.shape), kind)
-    except (MemoryError, ValueError):  # NumPy's own message tells how many images there are
+    except (MemoryError, ValueError):  # NumPy's message would tell how many images there are
         raise MemoryError(
             "the images do not fit into memory at their declared size. Declare a smaller height and "
             "width, or use a machine with more memory."
@@ -130,13 +131,13 @@ def empty_pixels(num_images: int, spec: ImageSpec, kind: Any) -> np.ndarray:
 def _channels_first(
     array: np.ndarray, spec: ImageSpec, layout: str | None, fitting: Fitting
 ) -> np.ndarray:
-    """The same array as (images, channels, height, width)."""
+    """The array as (images, channels, height, width)."""
     if layout is None:
         layout = _layout(array, spec, fitting)
     if array.ndim != len(layout):
         raise ValueError(
-            f"an array of layout {layout} has {len(layout)} dimensions, got {array.ndim}. "
-            f"Its first one must count the images."
+            f"an array of layout {layout} has {len(layout)} dimensions, the first of which counts the "
+            f"images, got {array.ndim}."
         )
     if layout == "NHW":
         return array[:, None, :, :]
@@ -144,7 +145,7 @@ def _channels_first(
 
 
 def _layout(array: np.ndarray, spec: ImageSpec, fitting: Fitting) -> str:
-    """The layout that the array's shape allows, if there is only one."""
+    """The layout that the shape of an array allows, if there is only one."""
     if array.ndim == 3:
         return "NHW"
     if array.ndim != 4:
@@ -168,7 +169,7 @@ def _layout(array: np.ndarray, spec: ImageSpec, fitting: Fitting) -> str:
         )
     raise ValueError(
         f"images of shape {shape} are not {spec.height} x {spec.width} pixels with {spec.channels} "
-        "channel(s), in no order. Correct the specification, or pass size='resize' or "
+        "channel(s), in any order. Correct the specification, or pass size='resize' or "
         "color='convert'."
     )
 

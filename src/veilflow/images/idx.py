@@ -1,4 +1,4 @@
-"""IDX files, the form in which MNIST is passed around, packed by gzip or not."""
+"""IDX files, the format in which MNIST is distributed, packed by gzip or not."""
 
 import gzip
 import math
@@ -11,21 +11,22 @@ import numpy as np
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _GZIP = b"\x1f\x8b"
-_MAX_RATIO = 1100  # beyond what deflate can reach: such a file lies about its size
+_MAX_RATIO = 1100  # more than deflate can reach: a file that claims more is damaged
 _AGAIN = "Copy it again from its source."
 
 
 def is_idx(path: Path) -> bool:
-    """Whether a file's name is one that IDX files have."""
+    """Whether a file is named as IDX files are."""
     name = path.name.lower().removesuffix(".gz")
     return name.endswith((".idx", "-ubyte", ".ubyte"))
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """The array of an IDX file, read into place.
+    """The array of an IDX file.
 
     Raises:
-        ValueError: If the file is damaged, truncated or not an IDX file. Names the file, no number.
+        ValueError: If the file is damaged, truncated or not an IDX file. The message names the file,
+            and no number.
         OSError: If there is no such file, or it may not be read.
     """
     size = path.stat().st_size
@@ -50,19 +51,20 @@ def _read(file: Any, most: int, path: Path) -> np.ndarray:
         raise ValueError(f"{path.name} is truncated. {_AGAIN}")
     kind = np.dtype(_TYPES[head[2]])
     shape = struct.unpack(f">{head[3]}I", sizes)
-    # before memory is taken for what the head claims
+    truncated = ValueError(f"{path.name} is truncated: its header claims more. {_AGAIN}")
+    # before memory is allocated for what the header claims
     if math.prod(shape) * kind.itemsize > most:
-        raise ValueError(f"{path.name} is truncated: it says that it holds more. {_AGAIN}")
+        raise truncated
     array = np.empty(shape, kind)
     if _fill(file, array) < array.nbytes:
-        raise ValueError(f"{path.name} is truncated: it says that it holds more. {_AGAIN}")
+        raise truncated
     if file.read(1):
-        raise ValueError(f"{path.name} holds more than it says. {_AGAIN}")
+        raise ValueError(f"{path.name} holds more than its header claims. {_AGAIN}")
     return array.astype(kind.newbyteorder("="), copy=False)
 
 
 def _fill(file: Any, array: np.ndarray) -> int:
-    """Read the array's bytes; returns how many there were."""
+    """Read the bytes of the array; returns how many there were."""
     if not array.size:
         return 0
     target = array.reshape(-1).view(np.uint8).data

@@ -1,4 +1,4 @@
-"""From the size that an image has to the one that is declared; every image by itself."""
+"""Images of other sizes and channels brought to the declared ones, each image by itself."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from veilflow._core import check
 from veilflow.images.spec import ImageSpec
 
 _LUMA = (0.299, 0.587, 0.114)
-"""What red, green and blue count in a gray value (ITU-R BT.601)."""
+"""The weights of red, green and blue in a gray value (ITU-R BT.601)."""
 
 
 class InvalidImage(ValueError):
-    """An image that is not as declared. Its text says why, as the end of a sentence."""
+    """An image is not as declared. The message says why, as the end of a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +23,9 @@ class Fitting:
 
     Attributes:
         size: "error", or "resize" them.
-        crop: Before resizing, cut out the middle: a square of this side, or the largest "square".
-        method: "bilinear" (over as many pixels as become one) or "box" (the mean of an area).
+        crop: Before resizing, cut out the center: a square of this side, or the largest "square".
+        method: "bilinear", with a filter as wide as the pixels that become one, or "box", the mean
+            of an area.
         color: "error", or "convert" gray to color and color to gray.
     """
 
@@ -66,7 +67,7 @@ class Fitting:
             )
 
     def cropped(self, values: np.ndarray) -> np.ndarray:
-        """The middle of a block (images, channels, height, width), if only that is wanted."""
+        """The center of a block (images, channels, height, width), or all of it without a crop."""
         height, width = values.shape[2:]
         side = self._side(height, width)
         if side is None:
@@ -75,7 +76,7 @@ class Fitting:
         return values[:, :, top : top + side, left : left + side]
 
     def fitted(self, values: np.ndarray, spec: ImageSpec) -> np.ndarray:
-        """A cropped block of double precision with the declared channels, at the declared size."""
+        """A cropped block of doubles, with the declared channels and at the declared size."""
         values = _to_channels(values, spec.channels)
         if values.shape[2:] == (spec.height, spec.width):
             return values
@@ -95,13 +96,13 @@ def _to_channels(values: np.ndarray, channels: int) -> np.ndarray:
         return values
     if channels == 3:
         return np.repeat(values, 3, axis=1)
-    # one product after the other, so that no image's rounding depends on how many there are
+    # one product after the other, so that rounding does not depend on the number of images
     red, green, blue = (weight * values[:, i : i + 1] for i, weight in enumerate(_LUMA))
     return red + green + blue
 
 
 def _total(terms: Iterator[np.ndarray]) -> np.ndarray:
-    """The sum of a few arrays, always in this order: a matrix product might choose another."""
+    """The sum of arrays in a fixed order, which a matrix product would not guarantee."""
     total = next(terms)
     for term in terms:
         total += term
@@ -110,20 +111,20 @@ def _total(terms: Iterator[np.ndarray]) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _taps(given: int, wanted: int, method: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Which of the given pixels go into each wanted one, and how much they count there.
+    """For each wanted pixel, the given pixels that contribute to it, and their weights.
 
-    The k-th entry has, for each wanted pixel, the k-th of those that it takes.
+    The k-th entry holds the k-th contribution to every wanted pixel.
     """
     weights = _weights(given, wanted, method)
     first = (weights > 0).argmax(axis=1)
-    most = int((weights > 0).sum(axis=1).max())
-    padded = np.pad(weights, ((0, 0), (0, most)))  # beyond the end are pixels that do not count
+    count = int((weights > 0).sum(axis=1).max())
+    padded = np.pad(weights, ((0, 0), (0, count)))  # pixels beyond the end have no weight
     places = np.arange(wanted)
-    return [(np.minimum(first + k, given - 1), padded[places, first + k]) for k in range(most)]
+    return [(np.minimum(first + k, given - 1), padded[places, first + k]) for k in range(count)]
 
 
 def _weights(given: int, wanted: int, method: str) -> np.ndarray:
-    """What each of the given pixels counts in each of the wanted ones; rows sum to 1."""
+    """The weight of each given pixel in each wanted one; rows sum to 1."""
     scale = given / wanted
     pixels = np.arange(given)[None, :]
     places = np.arange(wanted)[:, None]

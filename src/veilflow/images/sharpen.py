@@ -1,6 +1,6 @@
 """Sharper samples: smooth an image, then move it away from its own smoothed version.
 
-Samples of a noisy decoder are grainy and soft at once. Both steps read nothing but the samples, so they
+Samples of a noisy decoder are both grainy and soft. Both steps read nothing but the samples, so they
 are post-processing: free, whatever the factor, as long as nobody tuned it on private images.
 """
 
@@ -11,7 +11,7 @@ from veilflow._core import check
 
 _CENTER = 5
 _TOTAL = 8 + _CENTER
-"""The kernel is 1 at the eight neighbors and 5 in the middle: its weights sum to 13."""
+"""The kernel is 1 at the eight neighbors and 5 in the center: its weights sum to 13."""
 
 
 def sharpen(
@@ -19,8 +19,8 @@ def sharpen(
 ) -> Float[Array, "*batch height width"]:
     """Blend images with their smoothed versions: `smoothed + factor * (images - smoothed)`.
 
-    Factor 0 gives the smoothed images, 1 the images as they are, more than 1 sharper ones. Pixels at
-    the border have no full neighborhood and stay as they are, and so do images with a side below 3.
+    Factor 0 gives the smoothed images, 1 the original ones, more than 1 sharper ones. Pixels at the
+    border have no full neighborhood and are not smoothed, nor are images with a side below 3.
 
     Args:
         images: Pixels in [0, 1]; the last two axes are height and width.
@@ -42,7 +42,7 @@ def sharpen(
 def smooth_then_sharpen(
     images: Float[Array, "*batch height width"], factor: float
 ) -> Float[Array, "*batch height width"]:
-    """The post-process of the DP-LFlow paper: smooth once, then sharpen.
+    """The post-processing of the DP-LFlow paper: smooth once, then sharpen.
 
     The authors' factors, public constants here, are 5 (MNIST), 8 (Fashion-MNIST) and 2 (CelebA).
     """

@@ -1,4 +1,4 @@
-"""What is declared about a set of images: all of it public, none of it read from an image."""
+"""The declaration of a set of images: all of it public, none of it read from an image."""
 
 import json
 import math
@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from veilflow._core import check, toml
+from veilflow._core import toml
+from veilflow._core.fields import convert, count, finite
 from veilflow._core.store import write_atomic
 
 _HEAD = "# A set of images, as veilflow reads them. All of it must be public knowledge."
@@ -23,18 +24,18 @@ class ImageSpec:
 
         vf.ImageSpec(height=28, width=28, classes=range(10))
 
-    Everything here counts as declared and public: it must be known without looking at the images. In
-    particular `classes` is a list that somebody wrote down, in an order that somebody chose. How many
-    images there are, of all classes or of one, is a fact about the records and has no seat here.
+    All of this is declared and public: it must be known without looking at the images. In particular,
+    `classes` is a list that somebody wrote down, in an order that somebody chose. The number of
+    images, of all classes or of one, is a fact about the records and does not belong here.
 
     Args:
-        height: Rows of pixels of an image.
-        width: Columns of pixels of an image.
+        height: The number of rows of pixels.
+        width: The number of columns of pixels.
         channels: 1 for gray, 3 for red, green and blue.
-        low: The smallest value that a pixel can have; smaller ones are moved to it.
-        high: The largest value that a pixel can have; larger ones are moved to it.
-        classes: All labels that an image can have, all text or all whole numbers, in the order of
-            their places. Empty if images have no labels.
+        low: The smallest value of a pixel; smaller values are clipped.
+        high: The largest value of a pixel; larger values are clipped.
+        classes: All labels that an image can have, all text or all whole numbers, in order. Empty if
+            images have no labels.
     """
 
     height: int
@@ -45,28 +46,23 @@ class ImageSpec:
     classes: Sequence[str] | Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        check.count(height=self.height, width=self.width, channels=self.channels)
+        convert(self, height=count(), width=count(), channels=count(), low=finite, high=finite)
+        convert(self, classes=lambda _, classes: _classes(classes))
         if self.channels not in (1, 3):
             raise ValueError(f"channels must be 1 (gray) or 3 (color), got {self.channels}.")
-        check.finite(low=self.low, high=self.high)
-        if not self.low < self.high or not math.isfinite(float(self.high) - float(self.low)):
+        if not self.low < self.high or not math.isfinite(self.high - self.low):
             raise ValueError(
                 f"low must be below high, and their distance finite, got {self.low} and {self.high}."
             )
-        for name in ("height", "width", "channels"):
-            object.__setattr__(self, name, int(getattr(self, name)))
-        for name in ("low", "high"):
-            object.__setattr__(self, name, float(getattr(self, name)))
-        object.__setattr__(self, "classes", _classes(self.classes))
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width: the shape of one image as it is kept."""
+        """Channels, height and width: the shape of one image."""
         return self.channels, self.height, self.width
 
     @property
     def is_byte(self) -> bool:
-        """Whether a pixel is one of the whole numbers from 0 to 255, so that a byte keeps it."""
+        """Whether pixels are whole numbers from 0 to 255, which fit into a byte."""
         return (self.low, self.high) == (0.0, 255.0)
 
     def to_json(self) -> dict[str, Any]:
@@ -115,25 +111,24 @@ class ImageSpec:
             raise ValueError(f"{Path(path).name}: {error}") from None
 
 
-def _classes(given: Any) -> tuple[str, ...] | tuple[int, ...]:
+def _classes(classes: Any) -> tuple[str, ...] | tuple[int, ...]:
     """The class list as a tuple of plain text or plain whole numbers."""
-    if isinstance(given, str | bytes | Mapping | set | frozenset) or not hasattr(given, "__iter__"):
-        raise TypeError(f"classes must be in an order, got {type(given).__name__}. {_HOW}")
-    listed: Sequence[Any] = [c.item() if hasattr(c, "item") else c for c in given]
-    kinds = {type(c) for c in listed}
+    unordered = isinstance(classes, str | bytes | Mapping | set | frozenset)
+    if unordered or not hasattr(classes, "__iter__"):
+        raise TypeError(f"classes must have an order, got {type(classes).__name__}. {_HOW}")
+    names: Sequence[Any] = [c.item() if hasattr(c, "item") else c for c in classes]
+    kinds = {type(c) for c in names}
     if not kinds <= {str} and not kinds <= {int}:
         raise TypeError(f"classes must be all text or all whole numbers. {_HOW}")
-    if len(set(listed)) != len(listed):
-        raise ValueError(f"classes must be distinct; one of them occurs twice. {_HOW}")
     if kinds == {str}:
-        listed = [_name(c) for c in listed]
-        if len(set(listed)) != len(listed):
-            raise ValueError(f"classes must be distinct, accents composed or not. {_HOW}")
-    return tuple(listed)
+        names = [_name(c) for c in names]
+    if len(set(names)) != len(names):
+        raise ValueError(f"classes must be distinct, accents composed or not. {_HOW}")
+    return tuple(names)
 
 
 def _name(text: str) -> str:
-    """A name that can be a folder, a cell of a CSV and a string of TOML."""
+    """A class name that can be a folder, a cell of a CSV and a string of TOML."""
     if not text or text != text.strip():
         raise ValueError(f"a class must have a name without spaces around it, got {text!r}.")
     try:
@@ -146,5 +141,5 @@ def _name(text: str) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
-    # strings of JSON are strings of TOML, but for one character that TOML wants escaped
+    # strings of JSON are strings of TOML, except for one character that TOML wants escaped
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")

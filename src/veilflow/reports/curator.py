@@ -23,8 +23,8 @@ from veilflow.reports.labeled import classifier_sections
 from veilflow.reports.pictures import image_sections
 from veilflow.reports.posterior import posterior_sections
 from veilflow.reports.render import curator_html
+from veilflow.tabular.codec import encode
 from veilflow.tabular.columns import Numeric
-from veilflow.tabular.encoding import encode
 from veilflow.tabular.io import read_rows
 from veilflow.tabular.schema import Schema
 
@@ -158,7 +158,7 @@ def _frame(
     source: Any, schema: Schema, vocabularies: Mapping[str, Sequence[str]], max_rows: int, seed: int
 ) -> "tuple[pd.DataFrame, int]":
     """Rows as a fit reads them, at most `max_rows`, and how many there were."""
-    from veilflow.tabular.decoding import decode
+    from veilflow.tabular.codec import decode
 
     if isinstance(source, np.ndarray):
         import pandas as pd

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from veilflow.reports.calibration import calibration
-from veilflow.tabular.labels import label_column, label_word
+from veilflow.tabular.frames import label_column, label_word
 
 
 def classifier_sections(

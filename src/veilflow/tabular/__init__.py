@@ -1,13 +1,6 @@
 """Tables and arrays: declared columns, files and frames in, files and frames out."""
 
-from veilflow.tabular.codec import (
-    EncodedRows,
-    decode,
-    encode,
-    iter_encoded,
-    open_values,
-    write_encoded,
-)
+from veilflow.tabular.codec import decode, encode, iter_encoded, write_encoded
 from veilflow.tabular.columns import (
     Boolean,
     Categorical,
@@ -19,7 +12,9 @@ from veilflow.tabular.columns import (
 )
 from veilflow.tabular.constraints import Allowed, AtMost, satisfied
 from veilflow.tabular.draft import draft_schema
+from veilflow.tabular.encoded import EncodedRows
 from veilflow.tabular.io import Rows, read_rows, write_rows
+from veilflow.tabular.raw import open_values
 from veilflow.tabular.schema import Schema
 from veilflow.tabular.stream import write_chunks
 

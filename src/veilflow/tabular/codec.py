@@ -1,16 +1,297 @@
-"""Tables to codes and positions, and back."""
+"""Tables to codes and positions by a declared schema, and back. No fact is read from the rows.
 
-from veilflow.tabular.decoding import decode, write_encoded
-from veilflow.tabular.encoded import EncodedRows, Vocabularies
-from veilflow.tabular.encoding import encode, iter_encoded, open_numbers, open_values
+Every row is encoded by itself. Whether an *error* is raised does depend on the rows; where not even
+that is acceptable (a service that others watch), `invalid="replace"` makes encoding a map without
+errors, of text files as well.
+"""
 
-__all__ = [
-    "EncodedRows",
-    "Vocabularies",
-    "decode",
-    "encode",
-    "iter_encoded",
-    "open_numbers",
-    "open_values",
-    "write_encoded",
-]
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from veilflow._core import check
+from veilflow.tabular.cells import read_column
+from veilflow.tabular.columns import (
+    Boolean,
+    Categorical,
+    Column,
+    Datetime,
+    Numeric,
+    OpenCategorical,
+    Ordinal,
+)
+from veilflow.tabular.encoded import (
+    EncodedRows,
+    Precision,
+    Vocabularies,
+    from_positions,
+    lowest_position,
+    position_type,
+    to_positions,
+)
+from veilflow.tabular.facts import OTHER
+from veilflow.tabular.frames import CHUNK, as_frame, library_of, open_table, to_library
+from veilflow.tabular.schema import Schema
+from veilflow.tabular.stream import write_tables
+
+
+def encode(
+    source: Any,
+    schema: Schema,
+    *,
+    vocabularies: Vocabularies | None = None,
+    extra: str = "error",
+    invalid: str = "error",
+) -> EncodedRows:
+    """Encode a table: a pandas, polars or pyarrow frame, or a .csv, .tsv, .parquet or .arrow file.
+
+    Numbers and moments out of range are moved to the nearer end of the range. Cells of open columns
+    that are not in the vocabulary become `OTHER`.
+
+    Args:
+        source: The table. Columns may come in any order.
+        schema: The declared columns; all bounds must be known.
+        vocabularies: For each open column the values that were discovered.
+        extra: What to do about columns that are not in the schema: "error", or "ignore" them.
+        invalid: What to do about cells that are missing where they must not be, in no closed list,
+            or unreadable: "error", or "replace" them by a missing cell in a nullable column, and by
+            the first value or the lower bound in any other. Text files are then read line by line,
+            so that no line is an error: see `open_csv`.
+
+    Returns:
+        The encoded rows, in their order.
+
+    Raises:
+        ValueError: If columns or cells are not as declared. The message names the column, never a
+            cell.
+        TypeError: If the source is of a kind that is not read.
+        OSError: If there is no such file, or it may not be read.
+    """
+    blocks = iter_encoded(source, schema, vocabularies=vocabularies, extra=extra, invalid=invalid)
+    first = no_rows(len(schema.columns), position_type(schema))
+    return EncodedRows.concatenate(itertools.chain([first], blocks))
+
+
+def iter_encoded(
+    source: Any,
+    schema: Schema,
+    *,
+    vocabularies: Vocabularies | None = None,
+    extra: str = "error",
+    invalid: str = "error",
+    chunk: int = CHUNK,
+) -> Iterator[EncodedRows]:
+    """Encode a table as `encode` does, a block of rows at a time.
+
+    About `chunk` rows of a file are in memory at a time, however large it is. A frame is one block.
+    """
+    check.one_of(("error", "ignore"), extra=extra)
+    check.one_of(("error", "replace"), invalid=invalid)
+    check.count(chunk=chunk)
+    _check_ready(schema, vocabularies or {})
+    names, blocks = open_table(source, chunk=chunk, by_line=invalid == "replace")
+    places = places_in(names, schema, extra)
+    dtype = position_type(schema)
+    for block in blocks:
+        cells = [block(i) for i in places]
+        yield encode_block(cells, schema.columns, vocabularies or {}, invalid, dtype)
+
+
+def encode_block(
+    block: list[pa.Array],
+    columns: Mapping[str, Column],
+    vocabularies: Vocabularies,
+    invalid: str,
+    dtype: Precision,
+) -> EncodedRows:
+    """Encode some rows.
+
+    Args:
+        block: Their cells, column by column.
+        columns: The declared columns, in the same order.
+        vocabularies: See `encode`.
+        invalid: See `encode`.
+        dtype: The precision of positions.
+    """
+    shape = len(block[0]), len(block)
+    codes = np.zeros(shape, np.int32, order="F")
+    positions = np.zeros(shape, dtype, order="F")
+    for place, ((name, column), array) in enumerate(zip(columns.items(), block, strict=True)):
+        vocabulary = vocabularies.get(name)
+        cells = read_column(name, column, array, vocabulary=vocabulary or (), invalid=invalid)
+        gaps = cells.missing | cells.unreadable
+        replacement = column.num_codes(vocabulary) - 1 if column.nullable else 0
+        if column.has_position:
+            lowest = 0 if column.nullable else lowest_position(column)
+            positions[:, place] = np.where(gaps, lowest, to_positions(column, cells.values, dtype))
+            codes[:, place] = np.where(gaps, replacement, 0)
+        else:
+            codes[:, place] = np.where(gaps, replacement, cells.values)
+    return EncodedRows(np.ascontiguousarray(codes), np.ascontiguousarray(positions))
+
+
+def no_rows(num_columns: int, dtype: Precision) -> EncodedRows:
+    """An encoded table without a row."""
+    return EncodedRows(np.zeros((0, num_columns), np.int32), np.zeros((0, num_columns), dtype))
+
+
+def places_in(names: tuple[str, ...], schema: Schema, extra: str) -> list[int]:
+    """The places of a schema's columns among the names of a table."""
+    if not set(names) & set(schema.names):
+        # not quoted: without a header, the first line is a record
+        raise ValueError(
+            "the table has none of the columns of the schema. Does its first line name the columns, "
+            "with commas, semicolons, tabs or bars between them?"
+        )
+    check_columns(schema.names, names)
+    strange = [name for name in names if name not in schema.columns]
+    if strange and extra == "error":
+        shown = ", ".join(map(repr, strange[:5])) + (", ..." if len(strange) > 5 else "")
+        raise ValueError(
+            f"the table has columns that are not in the schema: {shown}. Declare them, drop them, or "
+            'pass extra="ignore" (--extra ignore).'
+        )
+    return [names.index(name) for name in schema.names]
+
+
+def check_columns(declared: Iterable[str], names: Sequence[str]) -> None:
+    """Raise unless a table with columns of these names has all declared ones."""
+    for name in declared:
+        if name not in names:
+            raise ValueError(f"the table has no column {name!r}, which the schema declares.")
+
+
+def decode(
+    encoded: EncodedRows,
+    schema: Schema,
+    *,
+    like: Any = "pandas",
+    vocabularies: Vocabularies | None = None,
+) -> Any:
+    """Make a table of encoded rows. Whatever the positions, values lie within the declared ranges.
+
+    Whole numbers come out as such, days as dates where the library has them, and nullable columns in
+    a type that allows missing cells.
+
+    Args:
+        encoded: The rows.
+        schema: The schema by which they were encoded.
+        like: A frame whose library and order of columns to take, or "pandas", "polars", "pyarrow".
+        vocabularies: Those with which open columns were encoded; other values come out as `OTHER`.
+
+    Raises:
+        ValueError: If codes are out of range, positions are NaN, or a vocabulary is missing.
+    """
+    table = to_table(encoded, schema, vocabularies=vocabularies)
+    if isinstance(like, str):
+        return to_library(table, like)
+    frame = as_frame(like)
+    if frame is None:
+        raise TypeError(
+            f"like must be a frame or the name of a library, got {type(like).__name__}."
+        )
+    order = [str(name) for name in frame.columns if str(name) in schema.columns]
+    order += [name for name in schema.names if name not in order]
+    return to_library(table.select(order), library_of(like))
+
+
+def to_table(
+    encoded: EncodedRows, schema: Schema, *, vocabularies: Vocabularies | None = None
+) -> pa.Table:
+    """The table of encoded rows in pyarrow, columns in the order of the schema."""
+    if encoded.codes.shape[1] != len(schema.columns):
+        raise ValueError(
+            f"encoded rows must have the {len(schema.columns)} columns of the schema, got "
+            f"{encoded.codes.shape[1]}."
+        )
+    arrays = []
+    for place, (name, column) in enumerate(schema.columns.items()):
+        vocabulary = (vocabularies or {}).get(name)
+        codes, kind = encoded.codes[:, place], _type(column)
+        num_codes = column.num_codes(vocabulary)
+        if codes.size and not (codes.min() >= 0 and codes.max() < num_codes):
+            raise ValueError(f"codes of column {name!r} must be at least 0 and below {num_codes}.")
+        missing = codes == num_codes - 1 if column.nullable else np.zeros(len(codes), bool)
+        if column.has_position:
+            values = from_positions(column, np.where(missing, 0, encoded.positions[:, place]))
+            is_moment = isinstance(column, Datetime)
+            cells = pa.array(values, None if is_moment else kind, mask=missing)
+            arrays.append(cells.cast(pa.timestamp("us")).cast(kind) if is_moment else cells)
+        else:
+            listed = pa.array(_values(column, vocabulary), kind)
+            arrays.append(listed.take(pa.array(codes, pa.int32(), mask=missing)))
+    return pa.table(arrays, schema=_arrow_schema(schema))
+
+
+def write_encoded(
+    parts: Iterable[EncodedRows],
+    path: str | os.PathLike[str],
+    schema: Schema,
+    *,
+    vocabularies: Vocabularies | None = None,
+    mode: int = 0o666,
+) -> None:
+    """Decode rows part by part into a .csv, .tsv, .parquet or .arrow file, all or nothing.
+
+    Args:
+        parts: Encoded rows; an iterator may draw them one by one, and none is kept.
+        path: The file to write.
+        schema: The schema by which they were encoded.
+        vocabularies: Those with which open columns were encoded.
+        mode: The permissions of the file, which the umask lowers.
+    """
+    tables = (to_table(part, schema, vocabularies=vocabularies) for part in parts)
+    write_tables(tables, path, schema=_arrow_schema(schema), mode=mode)
+
+
+def _check_ready(schema: Schema, vocabularies: Vocabularies) -> None:
+    """Raise unless the schema and the vocabularies together leave nothing open."""
+    for name, column in schema.columns.items():
+        if isinstance(column, Numeric) and column.low is None:
+            raise ValueError(
+                f"column {name!r} has no bounds. Declare them (Numeric(0, 120)), or discover them "
+                "for a share of the budget. They are not read from the data."
+            )
+        if isinstance(column, OpenCategorical) and name not in vocabularies:
+            raise ValueError(
+                f"column {name!r} is open and has no vocabulary. Discover its values for a share of "
+                "the budget, or declare a closed list."
+            )
+    for name, values in vocabularies.items():
+        if not isinstance(schema.columns.get(name), OpenCategorical):
+            raise ValueError(f"there is a vocabulary for {name!r}, which is not an open column.")
+        if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+            raise TypeError(f"the vocabulary of {name!r} must be a list of texts.")
+        if len(set(values)) < len(values) or OTHER in values:
+            raise ValueError(
+                f"the vocabulary of {name!r} must not hold {OTHER!r}, or a value twice."
+            )
+
+
+def _arrow_schema(schema: Schema) -> pa.Schema:
+    return pa.schema(
+        [pa.field(name, _type(c), nullable=c.nullable) for name, c in schema.columns.items()]
+    )
+
+
+def _type(column: Column) -> Any:
+    """The type in which pyarrow holds a decoded column."""
+    if isinstance(column, Numeric):
+        return pa.int64() if column.integer else pa.float64()
+    if isinstance(column, Datetime):
+        return pa.date32() if column.resolution == "day" else pa.timestamp("us")
+    if isinstance(column, Boolean):
+        return pa.bool_()
+    whole = isinstance(column, Categorical | Ordinal) and isinstance(column.values[0], int)
+    return pa.int64() if whole else pa.string()
+
+
+def _values(column: Column, vocabulary: Sequence[str] | None) -> Sequence[Any]:
+    """The values of a column without positions, in the order of their codes."""
+    if isinstance(column, Categorical | Ordinal):
+        return column.values
+    return (False, True) if isinstance(column, Boolean) else (*(vocabulary or ()), OTHER)

@@ -1,9 +1,9 @@
-"""What a column of a table is, as its owner declares it: kinds, ranges, lists, gaps.
+"""The columns of a table as their owner declares them: kind, range or list, and missing cells.
 
 A declaration is a public fact: it comes from a questionnaire, a code book or a law, never from the
-rows. A draft that was read from rows carries the names of its facts in `unconfirmed`, and shows
-none of them, until a person has confirmed them. The kind is one of these facts: a single odd cell
-turns a column of numbers into one of text.
+rows. A draft that was read from rows lists the names of its facts in `unconfirmed`, and its `repr`
+shows none of them until a person has confirmed them. The kind is one of these facts: a single odd
+cell turns a column of numbers into one of text.
 """
 
 import datetime as dt
@@ -15,25 +15,26 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from veilflow._core import check
+from veilflow._core.fields import convert, flag, optional, positive
 from veilflow.tabular.facts import EXACT, moment, value_list
 
 MAX_CELLS = 2**48
 """The finest grid: its cells stay apart in double precision with room to spare."""
 
-_WORDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Column(ABC):
-    """A declared column; one of the kinds below.
+    """A declared column, of one of the kinds below.
 
-    A cell is a code and a position. Where `has_position`, code 0 is a value at a position in
-    [0, 1); elsewhere the code says which value, and the position is 0. In a nullable column the
-    last code is a missing cell.
+    A cell is encoded as a code and a position. In a column that `has_position`, a value has code 0
+    and a position in [0, 1); elsewhere the code says which value it is, and the position is 0. The
+    last code of a nullable column is a missing cell.
 
     Attributes:
         nullable: Whether cells may be missing.
-        unconfirmed: Names of the facts that were read from data and that nobody has confirmed.
+        unconfirmed: The names of facts that were read from data and that nobody has confirmed.
     """
 
     nullable: bool = False
@@ -44,18 +45,16 @@ class Column(ABC):
     has_position: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.nullable, bool):
-            raise TypeError(f"nullable must be True or False, got {self.nullable!r}.")
+        convert(self, nullable=flag)
         if isinstance(self.unconfirmed, str):
             raise TypeError("unconfirmed must be a list of names, got one string.")
-        strange = [name for name in self.unconfirmed if name not in self.facts]
-        if strange:
-            words = ", ".join(self.facts)
-            raise ValueError(
-                f"unconfirmed must name facts of a {self.kind} column ({words}), got {strange[0]!r}."
-            )
-        ordered = tuple(name for name in self.facts if name in self.unconfirmed)
-        object.__setattr__(self, "unconfirmed", ordered)
+        for name in self.unconfirmed:
+            if name not in self.facts:
+                words = ", ".join(self.facts)
+                raise ValueError(
+                    f"unconfirmed must name facts of a {self.kind} column ({words}), got {name!r}."
+                )
+        _set(self, unconfirmed=tuple(fact for fact in self.facts if fact in self.unconfirmed))
 
     @property
     def confirmed(self) -> bool:
@@ -64,28 +63,41 @@ class Column(ABC):
 
     @property
     def num_cells(self) -> int | None:
-        """How many values the column's grid has; None if it has no grid or its range is unknown."""
+        """The number of values on the column's grid; None without a grid or with unknown bounds."""
         return None
 
     def num_codes(self, vocabulary: Sequence[str] | None = None) -> int:
-        """How many codes there are; `vocabulary` is what was discovered of an open list."""
+        """The number of codes, given the values that were discovered if the column is open."""
         return self._num_values(vocabulary) + self.nullable
 
     @abstractmethod
     def _num_values(self, vocabulary: Sequence[str] | None) -> int:
-        """How many codes there are besides that of a missing cell."""
+        """The number of codes besides that of a missing cell."""
 
     def __repr__(self) -> str:
-        return _show(self, [], [f for f in fields(self) if f.name != "unconfirmed"])
+        """The constructor call that makes the column, with `?` for what is not public."""
+        if "kind" in self.unconfirmed:
+            return "Column(?)"  # which facts a column has would tell its kind
+        known, parts = {field.name: field for field in fields(self)}, []
+        for name in (*self.facts[1:-1], "max_values", "nullable"):
+            if name not in known:
+                continue
+            value = getattr(self, name)
+            text = "?" if name in self.unconfirmed else _text(value)
+            if not known[name].kw_only:
+                parts.append(text)
+            elif name in self.unconfirmed or value != known[name].default:
+                parts.append(f"{name}={text}")
+        return f"{type(self).__name__}({', '.join(parts)})"
 
 
 @dataclass(frozen=True, repr=False)
 class Numeric(Column):
-    """Numbers between two public bounds; what lies outside is moved to the nearer one.
+    """Numbers between two public bounds; values outside are moved to the nearer bound.
 
     Args:
-        low: The smallest value; None if it is not known and has to be discovered, for a price.
-        high: The largest value, itself allowed; None with `low`.
+        low: The smallest value; None if it is unknown and must be discovered, for a price.
+        high: The largest value, inclusive; None if `low` is.
         integer: Whether values are whole numbers.
         resolution: The step between neighboring values, counted from `low`: 0.01 for cents.
         nullable: Whether cells may be missing.
@@ -104,15 +116,11 @@ class Numeric(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.integer, bool):
-            raise TypeError(f"integer must be True or False, got {self.integer!r}.")
-        if self.resolution is not None:
-            check.positive(resolution=self.resolution)
+        convert(self, integer=flag, resolution=optional(positive))
         if (self.low is None) != (self.high is None):
             raise ValueError("low and high must both be given, or both be None (discovered, paid).")
-        for name in ("low", "high", "resolution"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, self._plain(name))
+        convert(self, low=optional(self._plain), high=optional(self._plain))
+        convert(self, resolution=optional(self._plain))
         if self.low is None or self.high is None:
             return
         if self.low > self.high or (self.low == self.high and self.step is None):
@@ -125,9 +133,8 @@ class Numeric(Column):
                 "none."
             )
 
-    def _plain(self, name: str) -> float:
-        """A bound or step as int or float, whatever number type it came as."""
-        value: Any = getattr(self, name)
+    def _plain(self, name: str, value: Any) -> float:
+        """A bound or step as int or float, whatever type of number it came as."""
         check.finite(**{name: value})
         if not self.integer:
             return float(value)
@@ -151,15 +158,12 @@ class Numeric(Column):
 
     @property
     def digits(self) -> int:
-        """Decimals that a value on the grid has."""
+        """The number of decimals of a value on the grid."""
         parts = (Decimal(repr(x)).as_tuple().exponent for x in (self.low, self.step) if x)
         return max((-int(exponent) for exponent in parts), default=0)
 
     def _num_values(self, vocabulary: Sequence[str] | None) -> int:
         return 1
-
-    def __repr__(self) -> str:
-        return _show(self, ["low", "high"], ["integer", "resolution", "nullable"])
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -173,26 +177,17 @@ class _Listed(Column):
     def __init__(
         self, *values: str | int, nullable: bool = False, unconfirmed: Sequence[str] = ()
     ) -> None:
-        object.__setattr__(self, "values", value_list(values))
-        object.__setattr__(self, "nullable", nullable)
-        object.__setattr__(self, "unconfirmed", unconfirmed)
+        _set(self, values=value_list(values), nullable=nullable, unconfirmed=unconfirmed)
         self.__post_init__()
 
     def _num_values(self, vocabulary: Sequence[str] | None) -> int:
         return len(self.values)
 
-    def __repr__(self) -> str:
-        if "values" in self.unconfirmed:
-            return _show(self, ["values"], ["nullable"])
-        shown = [repr(value) for value in self.values[:8]]
-        shown += [f"... {len(self.values) - 8} more"] if len(self.values) > 8 else []
-        return _show(self, [], ["nullable"], shown)
-
 
 class Categorical(_Listed):
     """A closed list of values without an order, all text or all whole numbers.
 
-    A cell that is none of them is an error: see `OpenCategorical` for lists nobody knows in full.
+    Any other cell is an error. For lists that nobody knows in full, see `OpenCategorical`.
 
     Args:
         values: The values, each once.
@@ -217,12 +212,12 @@ class Ordinal(_Listed):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class OpenCategorical(Column):
-    """Text whose values are not known: those of many records are discovered, and paid for.
+    """Text whose values are not known: values that many records share are discovered, for a price.
 
-    All others become `OTHER`. Its code is the one after those of the discovered values.
+    All others become `OTHER`, whose code follows those of the discovered values.
 
     Args:
-        max_values: The most values to discover.
+        max_values: The maximal number of values to discover.
         nullable: Whether cells may be missing.
         unconfirmed: See `Column`.
     """
@@ -238,12 +233,9 @@ class OpenCategorical(Column):
     def _num_values(self, vocabulary: Sequence[str] | None) -> int:
         if vocabulary is None:
             raise ValueError(
-                "an open column has as many codes as values were discovered. Give its vocabulary."
+                "the codes of an open column depend on its discovered values. Give its vocabulary."
             )
         return len(vocabulary) + 1
-
-    def __repr__(self) -> str:
-        return _show(self, [], ["max_values", "nullable"])
 
 
 @dataclass(frozen=True, repr=False)
@@ -264,13 +256,13 @@ class Boolean(Column):
 
 @dataclass(frozen=True, repr=False)
 class Datetime(Column):
-    """Moments between two public ones, on a grid; what lies outside is moved to the nearer end.
+    """Moments on a grid between two public ones; moments outside are moved to the nearer end.
 
-    Moments have no time zone; those that come with one are taken in UTC.
+    Moments have no time zone; those that come with one are converted to UTC.
 
     Args:
-        start: The earliest, as a datetime, a date or text such as "1990-01-31T12:00".
-        end: The latest, itself allowed; a date means the whole day.
+        start: The earliest moment, as a datetime, a date or text such as "1990-01-31T12:00".
+        end: The latest moment, inclusive; a date means the whole day.
         resolution: "second", "minute", "hour" or "day".
         nullable: Whether cells may be missing.
         unconfirmed: See `Column`.
@@ -294,13 +286,10 @@ class Datetime(Column):
         nullable: bool = False,
         unconfirmed: Sequence[str] = (),
     ) -> None:
-        check.one_of(tuple(_WORDS), resolution=resolution)
-        step = dt.timedelta(seconds=_WORDS[resolution])
-        object.__setattr__(self, "start", moment(start, step, start=start))
-        object.__setattr__(self, "end", moment(end, step, end=end))
-        object.__setattr__(self, "resolution", resolution)
-        object.__setattr__(self, "nullable", nullable)
-        object.__setattr__(self, "unconfirmed", unconfirmed)
+        check.one_of(tuple(_SECONDS), resolution=resolution)
+        step = dt.timedelta(seconds=_SECONDS[resolution])
+        _set(self, start=moment("start", start, step), end=moment("end", end, step))
+        _set(self, resolution=resolution, nullable=nullable, unconfirmed=unconfirmed)
         self.__post_init__()
         if self.start > self.end:
             raise ValueError("start must not be after end.")
@@ -308,7 +297,7 @@ class Datetime(Column):
     @property
     def step(self) -> dt.timedelta:
         """The time between neighboring values."""
-        return dt.timedelta(seconds=_WORDS[self.resolution])
+        return dt.timedelta(seconds=_SECONDS[self.resolution])
 
     @property
     def num_cells(self) -> int:
@@ -317,9 +306,6 @@ class Datetime(Column):
     def _num_values(self, vocabulary: Sequence[str] | None) -> int:
         return 1
 
-    def __repr__(self) -> str:
-        return _show(self, ["start", "end"], ["resolution", "nullable"])
-
 
 KINDS: dict[str, type[Column]] = {
     kind.kind: kind for kind in (Numeric, Categorical, Ordinal, OpenCategorical, Boolean, Datetime)
@@ -327,28 +313,15 @@ KINDS: dict[str, type[Column]] = {
 """The kinds of columns by the word that files use for them."""
 
 
-class _Hidden:
-    def __repr__(self) -> str:
-        return "?"
+def _set(column: Column, **facts: Any) -> None:
+    """Set facts of a frozen column while it is made."""
+    for name, value in facts.items():
+        object.__setattr__(column, name, value)
 
 
-def _show(
-    column: Column, positional: list[str], keywords: list[Any], shown: Sequence[str] = ()
-) -> str:
-    """The constructor call that makes a column, with `?` for what is not public."""
-    if "kind" in column.unconfirmed:
-        return "Column(?)"  # which facts a column has would tell its kind
-    parts = list(shown)
-    defaults = {f.name: f.default for f in fields(column)}
-    for name in positional:
-        value = getattr(column, name)
-        text = str(value) if isinstance(value, dt.datetime) else value
-        parts.append(repr(_Hidden() if name in column.unconfirmed else text))
-    for keyword in keywords:
-        name = keyword if isinstance(keyword, str) else keyword.name
-        value = getattr(column, name)
-        if name in column.unconfirmed:
-            parts.append(f"{name}=?")
-        elif value != defaults[name]:
-            parts.append(f"{name}={value!r}")
-    return f"{type(column).__name__}({', '.join(parts)})"
+def _text(value: Any) -> str:
+    """A fact as it is written in a constructor call; long lists are cut."""
+    if isinstance(value, tuple):
+        more = [f"... {len(value) - 8} more"] if len(value) > 8 else []
+        return ", ".join([*map(repr, value[:8]), *more])
+    return repr(str(value) if isinstance(value, dt.datetime) else value)

@@ -1,4 +1,4 @@
-"""What is true of every row of a table, declared as a public fact; and which rows fulfill it.
+"""Constraints that every row of a table satisfies, declared as public facts; and which rows do.
 
 Bounds and lists need no constraint: no decoded value is outside of them.
 """
@@ -20,7 +20,7 @@ Value = str | int | bool | None
 
 @dataclass(frozen=True)
 class AtMost:
-    """One column is never above another, where both have a value: `AtMost("start", "end")`.
+    """One column never exceeds another where both have a value: `AtMost("start", "end")`.
 
     Args:
         low: The name of a numeric or datetime column.
@@ -32,7 +32,7 @@ class AtMost:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it is about."""
+        """The columns that it compares."""
         return self.low, self.high
 
     def __post_init__(self) -> None:
@@ -42,10 +42,10 @@ class AtMost:
 
 @dataclass(frozen=True, init=False)
 class Allowed:
-    """Only these combinations of values occur together; None stands for a missing cell.
+    """Only these combinations of values occur; None stands for a missing cell.
 
     Args:
-        columns: Names of columns with listed values or truth values.
+        columns: The names of categorical, ordinal or boolean columns.
         rows: The combinations, each with one value per column.
     """
 
@@ -62,43 +62,40 @@ class Allowed:
         if not self.rows:
             raise ValueError("rows must hold at least one combination.")
         if any(len(row) != len(self.columns) for row in self.rows):
-            raise ValueError("rows must each have one value for every one of the columns.")
+            raise ValueError("rows must each have one value for every column.")
 
 
 Constraint = AtMost | Allowed
 
 
 def satisfied(rows: "EncodedRows | Any", schema: "Schema") -> Bool[np.ndarray, " n"]:
-    """Which rows fulfill all constraints of a schema, after decoding.
+    """Which rows satisfy all constraints of a schema, after decoding; all rows if there are none.
 
     Args:
         rows: Encoded rows, or a frame with the columns of the schema.
         schema: The schema with its constraints.
-
-    Returns:
-        For each row whether it fulfills them all; all true if there are none.
     """
     return np.asarray(satisfied_each(rows, schema).all(axis=1))
 
 
 def satisfied_each(rows: "EncodedRows | Any", schema: "Schema") -> Bool[np.ndarray, "n k"]:
-    """Which rows fulfill which of the constraints of a schema; see `satisfied`."""
+    """Which rows satisfy which of the constraints of a schema; see `satisfied`."""
     from veilflow.tabular.encoded import EncodedRows
 
     if not isinstance(rows, EncodedRows):
-        from veilflow.tabular.encoding import encode
+        from veilflow.tabular.codec import encode
 
-        # constraints speak of no open column, so any vocabulary does
+        # no constraint is about an open column, so any vocabulary does
         rows = encode(rows, schema, vocabularies=dict.fromkeys(schema.open, ()))
-    kept = np.ones((len(rows), len(schema.constraints)), bool)
+    holds = np.ones((len(rows), len(schema.constraints)), bool)
     for place, constraint in enumerate(schema.constraints):
-        check = _at_most if isinstance(constraint, AtMost) else _allowed
-        kept[:, place] = check(constraint, rows, schema)
-    return kept
+        test = _at_most if isinstance(constraint, AtMost) else _allowed
+        holds[:, place] = test(constraint, rows, schema)
+    return holds
 
 
 def _at_most(constraint: Any, rows: "EncodedRows", schema: "Schema") -> np.ndarray:
-    from veilflow.tabular.positions import from_positions
+    from veilflow.tabular.encoded import from_positions
 
     present = np.ones(len(rows), bool)
     values = []
@@ -113,13 +110,12 @@ def _allowed(constraint: Any, rows: "EncodedRows", schema: "Schema") -> np.ndarr
     places = [schema.names.index(name) for name in constraint.columns]
     columns = [schema.columns[name] for name in constraint.columns]
     shape = tuple(column.num_codes() for column in columns)
-    listed = [
+    allowed = [
         [_code(value, column) for value, column in zip(row, columns, strict=True)]
         for row in constraint.rows
     ]
-    known = np.ravel_multi_index(tuple(np.array(listed).T), shape)
-    found = np.ravel_multi_index(tuple(rows.codes[:, place] for place in places), shape)
-    return np.isin(found, known)
+    codes = np.ravel_multi_index(tuple(rows.codes[:, place] for place in places), shape)
+    return np.isin(codes, np.ravel_multi_index(tuple(np.array(allowed).T), shape))
 
 
 def _code(value: Value, column: Any) -> int:

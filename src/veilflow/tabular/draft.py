@@ -1,16 +1,23 @@
-"""A first schema, read from data, for a person to correct. Nothing in it is public yet."""
+"""A first schema, read from data, for a person to correct. Nothing in it is public yet.
+
+A draft reads cells by the same rules as a fit. Cells that people write in other ways (31.12.1990,
+$1,200.00, 12:30) become text, and text in which every cell differs is hardly learned. A warning then
+advises by column, and shows no cell.
+"""
 
 import datetime as dt
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import compute
 
 from veilflow._core import check
 from veilflow.tabular import cells as reading
-from veilflow.tabular.cells import Cells, WrongType
+from veilflow.tabular.cells import Cells
 from veilflow.tabular.columns import (
     MAX_CELLS,
     Boolean,
@@ -20,18 +27,18 @@ from veilflow.tabular.columns import (
     Numeric,
     OpenCategorical,
 )
-from veilflow.tabular.encoding import CHUNK
 from veilflow.tabular.facts import EPOCH, EXACT, OTHER
-from veilflow.tabular.frames import open_table
-from veilflow.tabular.looks import Looks
+from veilflow.tabular.frames import CHUNK, open_table
 from veilflow.tabular.schema import Schema
+from veilflow.tabular.words import WrongType
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+arrow: Any = compute  # pyarrow makes its functions when imported, unseen by type checkers
 
 _RESOLUTIONS = (0.1, 0.01, 0.001)
 _STEPS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _TRUTHS = {"true", "false"}
+_MONEY = "$€£¥₹"
+_PLAIN = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
 def draft_schema(
@@ -45,18 +52,17 @@ def draft_schema(
 
     Every fact of the draft is unconfirmed, and its `repr` shows none of them. A person replaces
     each by what is publicly known; see `Schema.confirm` and `Schema.forget_unconfirmed`. A warning
-    names columns that seem to mean something else than what they are drafted as.
+    names columns that seem to mean something other than what they are drafted as.
 
     Args:
         source: A file or frame, as for `encode`. A file is read a block of rows at a time.
-        label: The name of the label column, if there is one; it is drafted as a list of values if
-            it has few.
+        label: The name of the label column, if there is one. A label with few values is drafted as a
+            list of them.
         max_categories: Text with more distinct values than this is drafted as an open column.
-        invalid: As for a fit: with "replace" every line of a text file is read by itself, whatever
-            it holds.
+        invalid: As for a fit: "replace" reads every line of a text file by itself, whatever it holds.
 
     Returns:
-        The draft. It holds values of the data: treat it as private as those.
+        The draft. It holds values of the data: keep it as private as they are.
     """
     check.count(max_categories=max_categories)
     check.one_of(("error", "replace"), invalid=invalid)
@@ -73,9 +79,9 @@ def draft_schema(
                     f"column {name!r} has the type {error}, which no column has. Drop it, or turn it "
                     "into numbers, text or dates."
                 ) from None
-    columns = {name: found.column(is_label=name == label) for name, found in seen.items()}
-    for name, found in seen.items():
-        advice = found.looks.advice(columns[name])
+    columns = {name: column.draft(is_label=name == label) for name, column in seen.items()}
+    for name, column in columns.items():
+        advice = seen[name].style.advice(column)
         if advice is not None:
             warnings.warn(f"column {name!r} {advice}", stacklevel=2)
     return Schema(columns, label=label)
@@ -83,7 +89,7 @@ def draft_schema(
 
 @dataclass
 class _Seen:
-    """What was seen of one column so far."""
+    """The cells of one column that were seen so far, summed up."""
 
     max_categories: int
     any_missing: bool = False
@@ -93,25 +99,25 @@ class _Seen:
     whole: bool = True
     resolutions: tuple[float, ...] = _RESOLUTIONS
     step: int = _STEPS["day"]
-    looks: Looks = field(default_factory=Looks)
+    style: "_Style" = field(default_factory=lambda: _Style())
 
-    def add(self, array: "pa.Array") -> None:
+    def add(self, array: pa.Array) -> None:
         """Look at more cells."""
         words, places = reading.texts(array)
         silent = reading.say_nothing(words)
         self.any_missing |= bool((places < 0).any() or silent.any())
         words = words.filter(~silent).unique()
         if self.words is not None:
-            # so many as to be no list are not kept: there may be millions
+            # too many for a list are not kept: there may be millions
             few = len(words) <= self.max_categories
             self.words |= set(words.to_pylist() if few else ()) - {OTHER}
             self.words = self.words if few and len(self.words) <= self.max_categories else None
-        self.looks.add(words)
+        self.style.add(words)
         if _any_code(words):
             self.numbers = None
         self.numbers = self.numbers and self.numbers.add(array)
         if self.numbers is not None and not self.numbers.empty:
-            self.moments = None  # no number is a date: that would take long to find out
+            self.moments = None  # no number is a date, and it would take long to find that out
         self.moments = self.moments and self.moments.add(array)
         if self.numbers is not None:
             self._refine_numbers(self.numbers.last)
@@ -131,8 +137,8 @@ class _Seen:
             (s for s in _STEPS.values() if s <= self.step and not np.any(values % (s * 10**6))), 1
         )
 
-    def column(self, *, is_label: bool) -> Column:
-        """The declaration that fits what was seen, with no fact confirmed."""
+    def draft(self, *, is_label: bool) -> Column:
+        """The declaration that fits the cells, with no fact confirmed."""
         nullable = self.any_missing
         few = bool(self.words)
         if few and {word.lower() for word in self.words or ()} <= _TRUTHS:
@@ -152,8 +158,8 @@ class _Seen:
     def _list(self, values: list[Any]) -> Column:
         return _draft(Categorical, *values, nullable=self.any_missing)
 
-    def _numeric(self, found: "_Range") -> Column:
-        low, high = found.ends
+    def _numeric(self, numbers: "_Range") -> Column:
+        low, high = numbers.ends
         if self.whole and high - low < MAX_CELLS:
             return _draft(Numeric, int(low), int(high), integer=True, nullable=self.any_missing)
         step = self.resolutions[0] if self.resolutions else None
@@ -166,15 +172,15 @@ class _Seen:
 
 @dataclass
 class _Range:
-    """Smallest and largest value so far, as long as all cells can be read in one way."""
+    """The smallest and the largest value so far, as long as all cells can be read in one way."""
 
-    read: Callable[["pa.Array"], Cells]
+    read: Callable[[pa.Array], Cells]
     ends: tuple[float, float] = (0, 0)
     empty: bool = True
     last: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
-    def add(self, array: "pa.Array") -> "_Range | None":
-        """The range with more cells, infinite ones left out; None if one cannot be read."""
+    def add(self, array: pa.Array) -> "_Range | None":
+        """The range with more cells, without infinite ones; None if a cell cannot be read."""
         try:
             values, missing, unreadable = self.read(array)
         except WrongType:
@@ -189,12 +195,98 @@ class _Range:
         return self
 
 
-def _any_code(words: "pa.Array") -> bool:
-    """Whether some digits are no number: a code such as 02139, or more than double precision holds."""
-    import pyarrow as pa
-    from pyarrow import compute
+class _Habit(NamedTuple):
+    """A way of writing: patterns that every cell and that some cell fits, and what to do about it."""
 
-    arrow: Any = compute
+    every: str
+    some: str
+    kinds: tuple[type[Column], ...]
+    advice: str
+
+
+_TEXT = (Categorical, OpenCategorical)
+_HABITS = (
+    _Habit(
+        rf"^[(+-]?[{_MONEY}]?[+-]?\d[\d .,'\x{{2019}}\x{{a0}}\x{{202f}}]*"
+        rf"(%|[{_MONEY}]|[A-Z]{{3}})?\)?$",
+        rf"[{_MONEY},%'\x{{2019}}]",
+        _TEXT,
+        "looks like numbers with commas or signs of money or percent. It is drafted as text: write "
+        "numbers like 1234.5 to have them learned as numbers.",
+    ),
+    _Habit(
+        r"^(\d{4}[./-]\d{1,2}[./-]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})"
+        r"|\d{1,2}[ -][A-Za-z]{3,9}[ ,-]+\d{2,4}|[A-Za-z]{3,9} \d{1,2},? \d{4})([ T].*)?$",
+        "",
+        _TEXT,
+        "looks like dates. It is drafted as text: write dates like 1990-01-31 to have them learned as "
+        "dates.",
+    ),
+    _Habit(
+        r"^[+-]?\d+:\d\d(:\d\d([.]\d+)?)?$",
+        "",
+        _TEXT,
+        "looks like times of day or durations. It is drafted as text: write them as a number, such "
+        "as minutes, to have them learned as numbers.",
+    ),
+    _Habit(
+        r"^-?\d+$",
+        r"^-?[1-9]\d{15,}$",
+        _TEXT,
+        "has whole numbers above 2^53, which are not kept exactly as numbers. It is drafted as text.",
+    ),
+    _Habit(
+        r"^(1[5-9]|2[01])\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$",
+        "",
+        (Numeric,),
+        "looks like dates without dashes. It is drafted as a number, from which days would be sampled "
+        'that no calendar has: write kind = "datetime", with start, end and resolution = "day".',
+    ),
+)
+
+
+@dataclass
+class _Style:
+    """How the texts of a column are written so far."""
+
+    fits: dict[_Habit, bool] = field(default_factory=lambda: dict.fromkeys(_HABITS, False))
+    """The habits that all texts fit, and whether some text also fits the second pattern."""
+    num_words: int = 0
+    num_plain: int = 0
+
+    def add(self, words: pa.Array) -> None:
+        """Look at more texts, none of which stands for a missing cell."""
+        if not len(words):
+            return
+        self.num_words += len(words)
+        self.num_plain += _count(words, _PLAIN)
+        for habit in tuple(self.fits):
+            if _count(words, habit.every) < len(words):
+                del self.fits[habit]
+            else:
+                self.fits[habit] |= _count(words, habit.some) > 0
+
+    def advice(self, column: Column) -> str | None:
+        """The advice on a column that was drafted in this way, if there is any."""
+        if not self.num_words:
+            return "has no value. It is drafted as open text: declare what it may hold, or drop it."
+        for habit, fits_some in self.fits.items():
+            if fits_some and isinstance(column, habit.kinds):
+                return habit.advice
+        if isinstance(column, _TEXT) and self.num_words / 2 < self.num_plain < self.num_words:
+            return (
+                "holds numbers and other text. It is drafted as text: if that text stands for missing "
+                "cells, leave them empty to have the rest learned as numbers."
+            )
+        return None
+
+
+def _count(words: pa.Array, pattern: str) -> int:
+    return arrow.sum(arrow.match_substring_regex(words, pattern)).as_py()
+
+
+def _any_code(words: pa.Array) -> bool:
+    """Whether some text of digits is no number: a code such as 02139, or beyond double precision."""
     if arrow.any(arrow.match_substring_regex(words, "^0[0-9]")).as_py():
         return True
     long = words.filter(arrow.match_substring_regex(words, "^-?[0-9]{16,}$"))

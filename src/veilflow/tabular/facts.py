@@ -1,14 +1,14 @@
-"""Declared values and moments, checked and brought into one form."""
+"""Facts that a schema declares, lists of values and moments, checked and brought into one form."""
 
 import datetime as dt
 import numbers
 from typing import Any
 
 OTHER = "(other)"
-"""What stands in a table for a value of an open list that was not discovered."""
+"""The text in a table for values of an open list that were not discovered."""
 
 EXACT = 2**53
-"""Whole numbers beyond this are rounded in double precision."""
+"""Double precision rounds whole numbers beyond this."""
 
 EPOCH = dt.datetime(1970, 1, 1)
 """Moments are counted from here."""
@@ -17,7 +17,7 @@ EPOCH = dt.datetime(1970, 1, 1)
 def value_list(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Declared values: all text or all whole numbers, each once."""
     if len(values) == 1 and isinstance(values[0], list | tuple | set | frozenset):
-        raise TypeError("values must be given one by one: Categorical('a', 'b'), or *values.")
+        raise TypeError("values must be passed one by one: Categorical('a', 'b'), or *values.")
     if not values:
         raise ValueError("there must be at least one value.")
     if all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in values):
@@ -30,18 +30,19 @@ def value_list(values: tuple[Any, ...]) -> tuple[Any, ...]:
         values = tuple(str(v) for v in values)
         if any(v != v.strip() or not v for v in values):
             raise ValueError(
-                "values must not be empty or have spaces around them: cells are read without."
+                "values must not be empty or have spaces around them, which cells are read without."
             )
         if OTHER in values:
-            raise ValueError(f"values must not hold {OTHER!r}, which stands for undiscovered ones.")
+            raise ValueError(
+                f"values must not hold {OTHER!r}, which stands for undiscovered values."
+            )
     if len(set(values)) < len(values):
         raise ValueError("values must not occur twice.")
     return values
 
 
-def moment(value: Any, step: dt.timedelta, **named: Any) -> dt.datetime:
-    """A moment without a zone at the beginning of its step; a date as `end` is the whole day."""
-    (name,) = named
+def moment(name: str, value: Any, step: dt.timedelta) -> dt.datetime:
+    """A moment without a time zone, at the beginning of its step; a date as `end` is the whole day."""
     if isinstance(value, str):
         try:
             parsed = dt.datetime.fromisoformat(value.strip())

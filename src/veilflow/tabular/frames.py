@@ -1,29 +1,36 @@
-"""Tables of any library and file, a block of rows at a time, as columns of pyarrow; and back."""
+"""Tables of any library or file as columns of pyarrow, a block of rows at a time; and back."""
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from veilflow.tabular.objects import object_cells
+import pyarrow as pa
+from pyarrow import ipc, parquet
+
+from veilflow.tabular.cells import texts
 from veilflow.tabular.stream import check_names, file_format
 from veilflow.tabular.text import open_csv
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from veilflow.tabular.words import WrongType, number_word, object_cells
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
-"""Whose frames are read and made."""
+"""The libraries whose frames are read and made."""
+
+CHUNK = 65_536
+"""Rows of a file that are in memory as text at a time."""
 
 _BUFFER = 2**20
 
+Block = Callable[[int], pa.Array]
+"""Some rows of a table: from the place of a column to its cells, which are converted when asked for."""
+
 
 class Blocks(NamedTuple):
-    """The names of a table's columns, and for each block of rows what gives the cells of the i-th."""
+    """The names of a table's columns, and its rows in blocks."""
 
     names: tuple[str, ...]
-    blocks: "Iterator[Callable[[int], pa.Array]]"
+    blocks: Iterator[Block]
 
 
 def as_frame(source: Any) -> Any:
@@ -39,19 +46,22 @@ def as_frame(source: Any) -> Any:
 
 
 def library_of(source: Any) -> str:
-    """The library whose frames are of the source's kind; pandas for files."""
+    """The name of the library that made a frame; pandas for files."""
     frame = None if isinstance(source, str | os.PathLike) else as_frame(source)
     name = "pandas" if frame is None else frame.implementation.value
     return name if name in LIBRARIES else "pandas"
 
 
-def open_table(source: Any, *, chunk: int, by_line: bool = False) -> Blocks:
+def open_table(
+    source: Any, *, chunk: int, by_line: bool = False, columns: Sequence[str] | None = None
+) -> Blocks:
     """Open a file or a frame for reading; a file is never in memory as a whole.
 
     Args:
         source: A path, or a pandas, polars or pyarrow table.
-        chunk: Rows of a block of a file.
-        by_line: Of text: see `open_csv`.
+        chunk: Rows of a block of a file. A frame is one block.
+        by_line: Whether to read every line of text by itself: see `open_csv`.
+        columns: Of a Parquet file, read only these columns where it has them.
 
     Raises:
         ValueError: If the source is no table, or columns have no names or share one.
@@ -59,7 +69,7 @@ def open_table(source: Any, *, chunk: int, by_line: bool = False) -> Blocks:
         OSError: If there is no such file, or it may not be read.
     """
     if isinstance(source, str | os.PathLike):
-        found = _open_file(Path(source), chunk, by_line=by_line)
+        table = _open_file(Path(source), chunk, by_line, columns)
     else:
         frame = as_frame(source)
         if frame is None:
@@ -69,13 +79,13 @@ def open_table(source: Any, *, chunk: int, by_line: bool = False) -> Blocks:
                 f"{type(source).__name__}.{lazy}"
             )
         names = tuple(str(name) for name in frame.columns)
-        found = Blocks(names, iter([lambda place: series_cells(frame[:, place])]))
-    check_names(found.names)
-    return found
+        table = Blocks(names, iter([lambda place: series_cells(frame[:, place])]))
+    check_names(table.names)
+    return table
 
 
-def to_library(table: "pa.Table", library: str) -> Any:
-    """A table as a frame of one of `LIBRARIES`; columns that may have gaps get a type that may."""
+def to_library(table: pa.Table, library: str) -> Any:
+    """A table as a frame of one of `LIBRARIES`; nullable columns get a type that allows gaps."""
     if library not in LIBRARIES:
         raise ValueError(f"like must be a frame or one of {', '.join(LIBRARIES)}, got {library!r}.")
     if library == "pyarrow":
@@ -86,28 +96,43 @@ def to_library(table: "pa.Table", library: str) -> Any:
         return nw.from_arrow(table, backend="polars").to_native()
     import pandas as pd
 
-    columns = {field.name: _series(table.column(i), field) for i, field in enumerate(table.schema)}
+    types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    columns = {}
+    for field, cells in zip(table.schema, table.columns, strict=True):
+        cells = cells.cast(pa.timestamp("us")) if pa.types.is_date(field.type) else cells
+        columns[field.name] = cells.to_pandas(types_mapper=types.get if field.nullable else None)
     return pd.DataFrame(columns, index=pd.RangeIndex(len(table)))
 
 
-def _series(cells: "pa.ChunkedArray", field: "pa.Field") -> Any:
-    """One column for pandas: of a nullable type if the field is, whether or not there are gaps."""
+def label_column(source: Any, name: str, *, invalid: str = "error") -> list[str]:
+    """The label of each row of a table, as text; "" where there is none.
+
+    Args:
+        source: A file or frame, as for `encode`.
+        name: The column of labels, which must be there.
+        invalid: As for `encode`: with "replace", lines of text are read one by one.
+    """
+    table = open_table(source, chunk=CHUNK, by_line=invalid == "replace")
+    place = table.names.index(name)
+    labels: list[str] = []
+    for block in table.blocks:
+        try:
+            words, places = texts(block(place))
+        except WrongType as error:
+            raise ValueError(f"column {name!r} has the type {error}, which no label has.") from None
+        listed = [*words.to_pylist(), ""]  # the last for cells that are not there: place -1
+        labels += [listed[i] for i in places.tolist()]
+    return labels
+
+
+def label_word(label: Any) -> str:
+    """A label as a person would write it: 1, not 1.0."""
+    return (number_word(label) or "") if isinstance(label, float) else str(label).strip()
+
+
+def series_cells(series: Any) -> pa.Array:
+    """A column of a frame as one array of pyarrow; cells of mixed types become text."""
     import pandas as pd
-    import pyarrow as pa
-
-    if pa.types.is_date(field.type):
-        return cells.cast(pa.timestamp("us")).to_pandas()
-    if field.nullable and pa.types.is_int64(field.type):
-        return pd.Series(cells.to_pandas(types_mapper=lambda _: pd.Int64Dtype()))
-    if field.nullable and pa.types.is_boolean(field.type):
-        return pd.Series(cells.to_pandas(types_mapper=lambda _: pd.BooleanDtype()))
-    return cells.to_pandas()
-
-
-def series_cells(series: Any) -> "pa.Array":
-    """A column of a frame as one array of pyarrow; cells of many types as their text."""
-    import pandas as pd
-    import pyarrow as pa
 
     native = series.to_native()
     if isinstance(native, pd.Series) and native.dtype == object:
@@ -118,10 +143,8 @@ def series_cells(series: Any) -> "pa.Array":
         return object_cells(native)
 
 
-def whole(cells: Any) -> "pa.Array":
-    """One array, whose texts may be longer than 2 GiB together."""
-    import pyarrow as pa
-
+def whole(cells: Any) -> pa.Array:
+    """Cells as one array, in a type whose texts may exceed 2 GiB together."""
     if pa.types.is_string(cells.type) or pa.types.is_string_view(cells.type):
         cells = cells.cast(pa.large_string())
     if not isinstance(cells, pa.ChunkedArray):
@@ -133,55 +156,63 @@ def whole(cells: Any) -> "pa.Array":
     return pa.concat_arrays(cells.chunks) if cells.num_chunks else pa.array([], cells.type)
 
 
-def _open_file(path: Path, chunk: int, *, by_line: bool) -> Blocks:
+def existing_format(path: Path) -> str:
+    """The format of a file that must exist; see `file_format`."""
     kind = file_format(path)
-    if kind in ("npz", "npy"):
-        raise ValueError(f"{path.name} holds an array. Give a .csv, .tsv, .parquet or .arrow file.")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder. Give a file.")
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}.")
+    return kind
+
+
+def blocks_of(tables: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[Block]:
+    """Tables of pyarrow as blocks of rows."""
+    return (lambda place, table=table: whole(table.column(place)) for table in tables)
+
+
+def _open_file(path: Path, chunk: int, by_line: bool, columns: Sequence[str] | None) -> Blocks:
+    if file_format(path) in ("npz", "npy"):
+        raise ValueError(f"{path.name} holds an array. Give a .csv, .tsv, .parquet or .arrow file.")
+    kind = existing_format(path)
     if kind == "csv":
         names, named, tables = open_csv(path, chunk=chunk, by_line=by_line)
         if not named:
             raise ValueError(
                 f"{path.name} has no header line. Add one that names every column as in the schema."
             )
-        return Blocks(tuple(names), map(_columns_of, tables))
-    batches = _batches(path, kind, chunk)
-    # the first batch, which may be empty, is there for the names alone
-    names = tuple(next(batches).schema.names)
-    return Blocks(names, map(_columns_of, batches))
+    else:
+        tables = _batches(path, kind, chunk, columns)
+        names = next(tables).schema.names  # the first batch is empty, and there for the names alone
+    return Blocks(tuple(names), blocks_of(tables))
 
 
-def _columns_of(batch: "pa.Table | pa.RecordBatch") -> "Callable[[int], pa.Array]":
-    return lambda place: whole(batch.column(place))
-
-
-def _batches(path: Path, kind: str, chunk: int) -> "Iterator[pa.RecordBatch]":
+def _batches(
+    path: Path, kind: str, chunk: int, columns: Sequence[str] | None
+) -> Iterator[pa.RecordBatch]:
     """An empty batch, and then the rows of a Parquet or Arrow file, at most `chunk` at a time."""
-    import pyarrow as pa
-    from pyarrow import ipc, parquet
-
     with readable(path, kind):
         if kind == "parquet":
             # by default all row groups are fetched at once, ahead of the first batch
             with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
-                yield pa.RecordBatch.from_pylist([], schema=file.schema_arrow)
-                yield from file.iter_batches(batch_size=chunk)
+                schema = file.schema_arrow
+                present = [name for name in columns or () if name in schema.names] or None
+                if present:
+                    schema = pa.schema([schema.field(name) for name in present])
+                yield pa.RecordBatch.from_pylist([], schema=schema)
+                for batch in file.iter_batches(batch_size=chunk, columns=present):
+                    yield batch.select(schema.names) if present else batch
             return
         with pa.memory_map(str(path)) as file:
             for batch in _ipc_batches(file, ipc):
-                batch.validate(full=True)  # a damaged file would else be read beyond its end
+                batch.validate(full=True)  # or a damaged file would be read beyond its end
                 for start in range(0, max(1, len(batch)), chunk):
                     yield batch.slice(start, chunk)
 
 
 @contextlib.contextmanager
-def readable(path: Path, kind: str) -> "Iterator[None]":
-    """Whatever goes wrong in reading a Parquet or Arrow file becomes one clear error."""
-    import pyarrow as pa
-
+def readable(path: Path, kind: str) -> Iterator[None]:
+    """Turn whatever goes wrong in reading a Parquet or Arrow file into one clear error."""
     try:
         yield
     except (pa.ArrowException, ValueError, OSError) as error:
@@ -192,9 +223,7 @@ def readable(path: Path, kind: str) -> "Iterator[None]":
         ) from None
 
 
-def _ipc_batches(file: Any, ipc: Any) -> "Iterator[pa.RecordBatch]":
-    import pyarrow as pa
-
+def _ipc_batches(file: Any, ipc: Any) -> Iterator[pa.RecordBatch]:
     try:
         reader = ipc.open_file(file)
         batches = (reader.get_batch(i) for i in range(reader.num_record_batches))

@@ -1,48 +1,47 @@
-"""A table read once by a schema that leaves values or bounds open.
+"""A table read once, by a schema that leaves values or bounds open.
 
 Columns that the schema declares in full are encoded as they are read. Of an open list the words are
 kept, and of an open range the numbers, until a discovery has closed them: then `encoded` gives the
 very rows that `encode` would. All of it is as private as the table.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64, Int32, Int64, Shaped
 
 from veilflow._core import check
-from veilflow.tabular.cells import Cells, say_nothing
+from veilflow.tabular.cells import check_missing, read_column, say_nothing, texts, wrong_type
+from veilflow.tabular.codec import check_columns, encode_block, no_rows, places_in
 from veilflow.tabular.columns import Column, Numeric, OpenCategorical
-from veilflow.tabular.encoded import EncodedRows, Vocabularies, position_type
-from veilflow.tabular.encoding import (
-    CHUNK,
-    encode_block,
-    gaps_of,
-    joined,
+from veilflow.tabular.encoded import (
+    EncodedRows,
+    Vocabularies,
+    below_one,
     lowest_position,
-    places_in,
-    read_cells,
-    words_of,
+    position_type,
+    to_positions,
 )
 from veilflow.tabular.facts import OTHER
-from veilflow.tabular.frames import open_table
-from veilflow.tabular.positions import below_one, to_positions
+from veilflow.tabular.frames import CHUNK, open_table
 from veilflow.tabular.schema import Schema
+from veilflow.tabular.words import WrongType
 
 _OTHER, _MISSING = -1, -2
-"""Places of cells that hold `OTHER` itself, and of missing ones."""
+"""Places of cells that hold `OTHER` itself, and of missing cells."""
 
 
 class RawRows(NamedTuple):
-    """The cells of a table; shows neither the rows nor how many there are.
+    """The cells of a table. Its `repr` shows neither the rows nor how many there are.
 
     Attributes:
-        codes: As in `EncodedRows`, of the columns that are declared in full.
-        positions: Likewise; in double precision if bounds are open, since what precision they need is
-            known with the bounds.
-        numbers: Of each open range the number of every row, NaN for none.
-        places: Of each open list the place of every row's word in `words`.
-        words: Of each open list its distinct words, in the order in which they occur.
+        codes: The codes of the columns that are declared in full; see `EncodedRows`.
+        positions: Their positions; in double precision if bounds are open, since the precision that a
+            schema needs is known with its bounds.
+        numbers: For each open range the number of every row, NaN for none.
+        places: For each open list the place of every row's word in `words`.
+        words: For each open list its distinct words, in the order in which they occur.
     """
 
     codes: Int32[np.ndarray, "rows closed"]
@@ -68,18 +67,18 @@ class RawRows(NamedTuple):
                 numbers = self.numbers[name]
                 gaps = np.isnan(numbers)
                 lowest = 0 if column.nullable else lowest_position(column)
-                where = np.where(gaps, lowest, to_positions(column, numbers))
-                codes[:, j], positions[:, j] = gaps & column.nullable, below_one(where, dtype)
+                codes[:, j] = gaps & column.nullable
+                positions[:, j] = np.where(gaps, lowest, to_positions(column, numbers, dtype))
             elif name in self.places:
                 codes[:, j] = self._codes(name, column, vocabularies[name])
             else:
                 codes[:, j] = self.codes[:, closed]
-                positions[:, j] = below_one(self.positions[:, closed], dtype)
+                positions[:, j] = np.minimum(self.positions[:, closed], below_one(dtype))
                 closed += 1
         return EncodedRows(codes, positions)
 
     def _codes(self, name: str, column: Column, vocabulary: Any) -> Int64[np.ndarray, " rows"]:
-        """Codes of an open list: whatever is not in the vocabulary has the one after it."""
+        """Codes of an open list: whatever is not in the vocabulary has the code after it."""
         known = {word: code for code, word in enumerate(vocabulary)}
         other, missing = len(known), len(known) + 1 if column.nullable else 0
         codes = [known.get(word, other) for word in self.words[name]]
@@ -97,65 +96,104 @@ def read_raw(
     Args:
         source: The table. Columns may come in any order.
         schema: The declared columns.
-        extra: As for `encode`.
-        invalid: As for `encode`.
+        extra: See `encode`.
+        invalid: See `encode`.
 
     Raises:
-        ValueError: If columns or cells are not as declared; names the column, never a cell.
+        ValueError: If columns or cells are not as declared. The message names the column, never a
+            cell.
         TypeError: If the source is of a kind that is not read.
         OSError: If there is no such file, or it may not be read.
     """
     check.one_of(("error", "ignore"), extra=extra)
     check.one_of(("error", "replace"), invalid=invalid)
-    ranges = [n for n in schema.open if isinstance(schema.columns[n], Numeric)]
-    lists = [n for n in schema.open if isinstance(schema.columns[n], OpenCategorical)]
-    closed = {n: column for n, column in schema.columns.items() if n not in schema.open}
-    dtype = np.float64 if ranges else position_type(schema)
+    opened = {name: schema.columns[name] for name in schema.open}
+    closed = {name: column for name, column in schema.columns.items() if name not in opened}
+    numbers = {n: [np.zeros(0)] for n, column in opened.items() if isinstance(column, Numeric)}
+    places = {name: [np.zeros(0, np.int64)] for name in opened if name not in numbers}
+    known: dict[str, dict[str, int]] = {name: {} for name in places}
+    dtype = np.float64 if numbers else position_type(schema)
     names, blocks = open_table(source, chunk=CHUNK, by_line=invalid == "replace")
     at = dict(zip(schema.names, places_in(names, schema, extra), strict=True))
-    known: dict[str, dict[str, int]] = {name: {} for name in lists}
-    none = np.zeros((0, len(closed)))
-    parts = [(EncodedRows(none.astype(np.int32), none.astype(dtype)), _no(ranges), _no(lists))]
+    rows = [no_rows(len(closed), dtype)]
     for block in blocks:
-        numbers = {n: _numbers(n, schema.columns[n], block(at[n]), invalid) for n in ranges}
-        places = {n: _places(n, schema.columns[n], block(at[n]), known[n], invalid) for n in lists}
+        for name, parts in numbers.items():
+            parts.append(_numbers(name, opened[name], block(at[name]), invalid))
+        for name, parts in places.items():
+            parts.append(_places(name, opened[name], block(at[name]), known[name], invalid))
         if closed:
-            rows = encode_block([block(at[n]) for n in closed], closed, {}, invalid, dtype)
+            rows.append(encode_block([block(at[n]) for n in closed], closed, {}, invalid, dtype))
         else:
-            num_rows = len(next(iter([*numbers.values(), *places.values()])))
-            rows = EncodedRows(np.zeros((num_rows, 0), np.int32), np.zeros((num_rows, 0), dtype))
-        parts.append((rows, numbers, places))
-    encoded = joined([rows for rows, _, _ in parts])
+            shape = len(next(iter({**numbers, **places}.values()))[-1]), 0
+            rows.append(EncodedRows(np.zeros(shape, np.int32), np.zeros(shape, dtype)))
+    # drained, so that rows are in memory once
+    encoded = EncodedRows.concatenate(rows.pop(0) for _ in range(len(rows)))
     return RawRows(
         codes=encoded.codes,
         positions=encoded.positions,
-        numbers={n: np.concatenate([numbers[n] for _, numbers, _ in parts]) for n in ranges},
-        places={
-            n: np.concatenate([places[n] for _, _, places in parts]).astype(np.int64) for n in lists
-        },
-        words={n: np.array([*known[n], None], object)[:-1] for n in lists},
+        numbers={name: np.concatenate(parts) for name, parts in numbers.items()},
+        places={name: np.concatenate(parts) for name, parts in places.items()},
+        words={name: np.array([*words, None], object)[:-1] for name, words in known.items()},
     )
 
 
-def _no(names: list[str]) -> dict[str, np.ndarray]:
-    return {name: np.zeros(0) for name in names}
+def open_values(
+    source: Any, schema: Schema, *, invalid: str = "error"
+) -> dict[str, tuple[list[str], Int64[np.ndarray, " rows"]]]:
+    """The words in the open lists of a table, read as `encode` reads them. Private, not released.
+
+    Each open list gives its distinct words, and for each row the place of its word, or -1 for a row
+    without one: missing, or `OTHER` itself. `invalid="replace"` reads lines of text one by one.
+    """
+    check.one_of(("error", "replace"), invalid=invalid)
+    lists = {n: c for n, c in schema.columns.items() if isinstance(c, OpenCategorical)}
+    names, blocks = open_table(source, chunk=CHUNK, by_line=invalid == "replace")
+    check_columns(lists, names)
+    known: dict[str, dict[str, int]] = {name: {} for name in lists}
+    places = {name: [np.zeros(0, np.int64)] for name in lists}
+    for block in blocks:
+        for name, column in lists.items():
+            array = block(names.index(name))
+            places[name].append(_places(name, column, array, known[name], "replace"))
+    return {n: (list(known[n]), np.concatenate(places[n]).clip(min=-1)) for n in lists}
+
+
+def open_numbers(
+    source: Any, schema: Schema, columns: Sequence[str], *, invalid: str = "error"
+) -> dict[str, Float64[np.ndarray, " rows"]]:
+    """The numbers in some columns, NaN where there is none. Private, not released.
+
+    They are not clipped to any bounds. `invalid="replace"` reads lines of text one by one.
+    """
+    check.one_of(("error", "replace"), invalid=invalid)
+    names, blocks = open_table(source, chunk=CHUNK, by_line=invalid == "replace")
+    check_columns(columns, names)
+    numbers = {name: [np.zeros(0)] for name in columns}
+    for block in blocks:
+        for name, parts in numbers.items():
+            array = block(names.index(name))
+            parts.append(_numbers(name, schema.columns[name], array, "replace"))
+    return {name: np.concatenate(parts) for name, parts in numbers.items()}
 
 
 def _numbers(name: str, column: Column, array: Any, invalid: str) -> np.ndarray:
-    cells = read_cells(name, column, array, ())
-    return np.where(gaps_of(name, column, cells, invalid), np.nan, cells.values)
+    cells = read_column(name, column, array, invalid=invalid)
+    return np.where(cells.missing | cells.unreadable, np.nan, cells.values)
 
 
 def _places(
     name: str, column: Column, array: Any, known: dict[str, int], invalid: str
 ) -> np.ndarray:
-    """Places of the words of a block; words that are new are added to `known`."""
-    words, places = words_of(name, array)
-    found = [
+    """Places of the words of a block; new words are added to `known`."""
+    try:
+        words, places = texts(array)
+    except WrongType as error:
+        raise wrong_type(name, column, error) from None
+    votes = [
         _MISSING if nothing else _OTHER if word == OTHER else known.setdefault(word, len(known))
         for word, nothing in zip(words.to_pylist(), say_nothing(words), strict=True)
     ]
-    found = np.array([*found, _MISSING], np.int64)[places]
-    silent = found == _MISSING
-    gaps_of(name, column, Cells(found, silent, np.zeros_like(silent)), invalid)
-    return found
+    places = np.array([*votes, _MISSING], np.int64)[places]
+    if invalid == "error":
+        check_missing(name, column, bool((places == _MISSING).any()))
+    return places

@@ -1,13 +1,15 @@
-"""The declared columns of a table: what may be known of it without looking at a row."""
+"""The declared columns of a table: what is known about it without looking at a row."""
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from veilflow._core.codec import OwnFormat
 from veilflow._core.errors import PrivacyError
-from veilflow.tabular import schema_json
+from veilflow._core.store import write_atomic
+from veilflow.tabular import schema_file
 from veilflow.tabular.columns import (
     KINDS,
     Boolean,
@@ -23,21 +25,21 @@ from veilflow.tabular.stream import check_names
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class Schema(OwnFormat):
-    """The columns of a table in their order, the label among them, and what rows always fulfill.
+    """The columns of a table in order, which of them is the label, and constraints on rows.
 
         vf.Schema(age=vf.Numeric(17, 90, integer=True), sex=vf.Categorical("F", "M"), label="sex")
 
     Args:
-        columns_mapping: Columns by name, for names that are no Python names.
-        label: The name of the column that is to be predicted from the others. (Given a column, it
-            is a column called "label"; likewise `constraints`.)
-        constraints: `AtMost` and `Allowed`.
+        columns_mapping: Columns by name, for names that are not Python identifiers.
+        label: The name of the column to predict from the others. (A `Column` here declares a column
+            named "label"; likewise for `constraints`.)
+        constraints: `AtMost` and `Allowed`, which every row satisfies.
         columns: Columns by name.
 
     Attributes:
         columns: Columns by name, in order. Not to be changed.
         label: The name of the label, if there is one.
-        constraints: What rows always fulfill.
+        constraints: The constraints that every row satisfies.
     """
 
     columns: dict[str, Column]
@@ -53,17 +55,16 @@ class Schema(OwnFormat):
         constraints: Sequence[Constraint] | Column = (),
         **columns: Column,
     ) -> None:
-        named: dict[Any, Any] = dict(columns_mapping or {})
-        also = dict(columns)
+        by_name: dict[Any, Any] = dict(columns_mapping or {})
         if isinstance(label, Column):
-            also["label"], label = label, None
+            columns["label"], label = label, None
         if isinstance(constraints, Column):
-            also["constraints"], constraints = constraints, ()
-        twice = named.keys() & also.keys()
+            columns["constraints"], constraints = constraints, ()
+        twice = by_name.keys() & columns.keys()
         if twice:
             raise ValueError(f"the column name {min(twice)!r} occurs twice. Rename one of them.")
-        named |= also
-        for name, column in named.items():
+        by_name |= columns
+        for name, column in by_name.items():
             if not isinstance(name, str):
                 raise TypeError(f"names of columns must be text, got {type(name).__name__}.")
             if not isinstance(column, Column):
@@ -73,14 +74,14 @@ class Schema(OwnFormat):
                 )
             if name != name.strip():
                 raise ValueError(f"the column name {name!r} has spaces around it. Remove them.")
-        check_names(tuple(named))
-        if label is not None and label not in named:
+        check_names(tuple(by_name))
+        if label is not None and label not in by_name:
             raise ValueError(f"label must name a column, got {label!r}.")
-        object.__setattr__(self, "columns", named)
+        object.__setattr__(self, "columns", by_name)
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "constraints", tuple(constraints))
         for constraint in self.constraints:
-            _check_constraint(constraint, named)
+            _check_constraint(constraint, by_name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,7 +95,7 @@ class Schema(OwnFormat):
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The columns whose values or bounds are not declared and must be discovered, for a price."""
+        """The columns whose values or bounds are undeclared and must be discovered, for a price."""
         return tuple(
             name
             for name, column in self.columns.items()
@@ -103,48 +104,45 @@ class Schema(OwnFormat):
         )
 
     def with_columns(self, columns: Mapping[str, Column]) -> "Schema":
-        """The same schema with these columns declared anew, for example with discovered bounds."""
+        """The schema with some columns declared anew, for example with discovered bounds."""
         for name in columns:
-            if name not in self.columns:
-                raise ValueError(f"there is no column {name!r} in the schema.")
+            self._column(name)
         return Schema({**self.columns, **columns}, label=self.label, constraints=self.constraints)
 
     def confirm(self, *names: str, facts: Sequence[str] | None = None) -> "Schema":
-        """Declare that what is written about these columns is public; all columns if none is named.
+        """Declare that what the schema says about these columns is public; about all if none is named.
 
-        Only a person who knows where each fact comes from can say so.
+        Only a person who knows where each fact comes from can declare so.
 
         Args:
             names: The columns.
             facts: Only these facts, such as `["kind"]`; all of them if None.
         """
-        chosen = {name: self._column(name) for name in names or self.names}
-        known = {fact for column in chosen.values() for fact in column.facts}
-        for fact in () if facts is None else facts:
+        columns = {name: self._column(name) for name in names or self.names}
+        known = {fact for column in columns.values() for fact in column.facts}
+        for fact in facts or ():
             if fact not in known:
                 words = ", ".join(sorted(known))
                 raise ValueError(f"facts must be among {words} for these columns, got {fact!r}.")
-        return self.with_columns(
-            {
-                name: replace_column(column, unconfirmed=_left(column, facts))
-                for name, column in chosen.items()
-            }
-        )
+        for name, column in columns.items():
+            left = () if facts is None else [f for f in column.unconfirmed if f not in facts]
+            columns[name] = replace_column(column, unconfirmed=left)
+        return self.with_columns(columns)
 
     def forget_unconfirmed(self) -> "Schema":
-        """What is left when nothing that was read from data is used: to be discovered, for a price.
+        """The schema without any fact that was read from data; these are discovered, for a price.
 
-        Bounds become unknown, lists open, columns nullable, numbers real. Names of columns stay:
-        whoever hands over a schema declares them.
+        Bounds become unknown, lists open, columns nullable, numbers real. The names of columns stay:
+        whoever passes a schema declares them.
 
         Raises:
-            PrivacyError: If a fact is unconfirmed that cannot be discovered: the kind of a column,
-                the range of a datetime, the order of values, or what a constraint speaks of.
+            PrivacyError: If an unconfirmed fact cannot be discovered: the kind of a column, the range
+                of a datetime, the order of values, or the values in a constraint.
         """
         kinds = [name for name, facts in self.unconfirmed.items() if "kind" in facts]
         if kinds:
             raise PrivacyError(
-                f"nobody has confirmed the kinds of the columns {', '.join(kinds)}: they were read "
+                f"nobody has confirmed the kinds of the columns {', '.join(kinds)}. They were read "
                 "from the data, where one odd cell may decide them, and no budget discovers them. "
                 'Check each kind, and confirm it: confirmed = ["kind"] in the file, or '
                 'schema.confirm(facts=["kind"]).'
@@ -154,14 +152,14 @@ class Schema(OwnFormat):
             for name in constraint.columns:
                 if type(changed.get(name, self.columns[name])) is not type(self.columns[name]):
                     raise PrivacyError(
-                        f"the values of column {name!r} are not confirmed, but a constraint speaks "
-                        "of them. Confirm them, or remove the constraint."
+                        f"the values of column {name!r} are not confirmed, but a constraint uses "
+                        "them. Confirm them, or remove the constraint."
                     )
         return self.with_columns(changed)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values that `from_json` takes back."""
-        return schema_json.write(self.columns, self.label, self.constraints)
+        return schema_file.to_json(self.columns, self.label, self.constraints)
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], /) -> "Schema":
@@ -170,7 +168,7 @@ class Schema(OwnFormat):
         Raises:
             ValueError: If a field is unknown, missing or not allowed.
         """
-        columns, label, constraints = schema_json.read(document)
+        columns, label, constraints = schema_file.from_json(document)
         return cls(columns, label=label, constraints=constraints)
 
     @classmethod
@@ -181,18 +179,19 @@ class Schema(OwnFormat):
             ValueError: If the file is not TOML, or a field is unknown or not allowed.
             OSError: If there is no such file, or it may not be read.
         """
-        from veilflow.tabular import schema_file
-
-        return schema_file.read(path)
+        data = Path(path).read_bytes()
+        try:
+            return cls.from_json(schema_file.parse(data))
+        except ValueError as error:
+            raise ValueError(f"{Path(path).name}: {error}") from None
 
     def to_file(self, path: str | os.PathLike[str]) -> None:
-        """Write a schema to a TOML file, all or nothing, with a note at all that is not public.
+        """Write the schema to a TOML file, all or nothing, with a note at all that is not public.
 
-        As long as anything is unconfirmed, only the user may read the file.
+        While anything is unconfirmed, only the user may read the file.
         """
-        from veilflow.tabular import schema_file
-
-        schema_file.write(self, path)
+        mode = 0o600 if self.unconfirmed else 0o666
+        write_atomic(path, schema_file.to_text(self).encode("utf-8"), mode=mode)
 
     def _column(self, name: str) -> Column:
         if name not in self.columns:
@@ -217,13 +216,8 @@ class Schema(OwnFormat):
         return "\n".join(["Schema(", *lines, ")"])
 
 
-def _left(column: Column, facts: Sequence[str] | None) -> tuple[str, ...]:
-    """What is still unconfirmed once these facts are confirmed."""
-    return () if facts is None else tuple(f for f in column.unconfirmed if f not in facts)
-
-
 def replace_column(column: Column, **changes: Any) -> Column:
-    """The same column with other facts."""
+    """A column with some facts changed."""
     if isinstance(column, Categorical | Ordinal):
         facts = {"nullable": column.nullable, "unconfirmed": column.unconfirmed, **changes}
         return type(column)(*facts.pop("values", column.values), **facts)
@@ -235,7 +229,7 @@ def _check_constraint(constraint: Constraint, columns: dict[str, Column]) -> Non
         raise TypeError(f"constraints must be AtMost or Allowed, got {type(constraint).__name__}.")
     for name in constraint.columns:
         if name not in columns:
-            raise ValueError(f"a constraint names {name!r}, which is no column.")
+            raise ValueError(f"a constraint names {name!r}, which is not a column.")
     if isinstance(constraint, AtMost):
         low, high = columns[constraint.low], columns[constraint.high]
         if type(low) is not type(high) or not low.has_position:
@@ -264,7 +258,7 @@ def _check_constraint(constraint: Constraint, columns: dict[str, Column]) -> Non
 
 
 def _forgotten(name: str, column: Column) -> Column:
-    """The column without its unconfirmed facts, as wide as its kind goes."""
+    """The column without its unconfirmed facts, as wide as its kind allows."""
     facts = set(column.unconfirmed)
     nullable = column.nullable or "nullable" in facts
     if isinstance(column, Numeric):

@@ -1,18 +1,17 @@
-"""A schema as a TOML file that people read and edit."""
+"""A schema as plain JSON values, which model files keep, and as TOML, which people read and edit."""
 
 import datetime as dt
 import math
-import os
 import re
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from veilflow._core import toml
-from veilflow._core.store import write_atomic
-from veilflow.tabular.columns import Column
-from veilflow.tabular.schema import Schema
-from veilflow.tabular.schema_json import column_to_json, constraint_to_json
+from veilflow.tabular.columns import KINDS, Boolean, Column, OpenCategorical
+from veilflow.tabular.constraints import Allowed, AtMost, Constraint
+
+if TYPE_CHECKING:
+    from veilflow.tabular.schema import Schema
 
 _HEAD = "# The columns of a table, as veilflow reads them. All of it must be public knowledge."
 _DRAFT = """\
@@ -27,48 +26,157 @@ _MARK = "  # NOT PUBLIC: read from the data"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def write(schema: Schema, path: str | os.PathLike[str]) -> None:
-    """Write a schema, all or nothing; readable by the user alone while anything is unconfirmed."""
-    mode = 0o600 if schema.unconfirmed else 0o666
-    write_atomic(path, to_text(schema).encode("utf-8"), mode=mode)
+def to_json(
+    columns: Mapping[str, Column], label: str | None, constraints: Sequence[Constraint]
+) -> dict[str, Any]:
+    """The parts of a schema as plain JSON values."""
+    return {
+        "columns": [{"name": n, **_column_to_json(c)} for n, c in columns.items()],
+        "label": label,
+        "constraints": [_constraint_to_json(c) for c in constraints],
+    }
 
 
-def to_text(schema: Schema) -> str:
-    """The text of the TOML file."""
+def from_json(
+    document: Mapping[str, Any],
+) -> tuple[dict[str, Column], str | None, list[Constraint]]:
+    """The columns, the label and the constraints that `to_json` wrote; strict about every field."""
+    fields = {"columns", "label", "constraints"}
+    _check_fields(document, allowed=fields, required={"columns"}, where="the schema")
+    columns: dict[str, Column] = {}
+    for entry in _a_list(document["columns"], "columns of the schema"):
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
+            raise ValueError("each of the columns of the schema must have a name.")
+        name = entry["name"]
+        if name in columns:
+            raise ValueError(f"the column name {name!r} occurs twice. Rename one of them.")
+        columns[name] = _column_from_json(name, {k: v for k, v in entry.items() if k != "name"})
+    label = document.get("label")
+    if label is not None and not isinstance(label, str):
+        raise ValueError("label of the schema must be the name of a column.")
+    entries = _a_list(document.get("constraints", []), "constraints of the schema")
+    try:
+        return columns, label, [_constraint_from_json(entry) for entry in entries]
+    except TypeError as error:
+        raise ValueError(f"a constraint is not allowed: {error}") from None
+
+
+def to_text(schema: "Schema") -> str:
+    """The TOML text of a schema, with a note at everything that is not public."""
     parts = [_HEAD + ("\n" + _DRAFT if schema.unconfirmed else "")]
     if schema.label is not None:
         parts.append(f"label = {_value(schema.label)}")
     parts += [_column_text(name, column) for name, column in schema.columns.items()]
     for constraint in schema.constraints:
-        lines = [f"{k} = {_value(v)}" for k, v in constraint_to_json(constraint).items()]
+        lines = [f"{k} = {_value(v)}" for k, v in _constraint_to_json(constraint).items()]
         parts.append("\n".join(["[[constraints]]", *lines]))
     return "\n\n".join(parts) + "\n"
 
 
-def read(path: str | os.PathLike[str]) -> Schema:
-    """Read a schema from a file; errors name it."""
-    data = Path(path).read_bytes()
-    try:
-        return parse(data)
-    except ValueError as error:
-        raise ValueError(f"{Path(path).name}: {error}") from None
-
-
-def parse(text: str | bytes) -> Schema:
-    """The schema that a TOML text describes."""
+def parse(text: str | bytes) -> dict[str, Any]:
+    """The JSON values of the schema that a TOML text describes."""
     document = toml.parse(text)
     columns = document.get("columns")
     if not isinstance(columns, Mapping) or not columns:
         raise ValueError("there must be a table [columns.<name>] for each column.")
-    listed = []
+    entries = []
     for name, entry in columns.items():
         if not isinstance(entry, Mapping):
             raise ValueError(f"column {name!r} must be a table: [columns.{name}].")
         if "name" in entry:
             raise ValueError(f"column {name!r} has the unknown field 'name'.")
-        listed.append({"name": name, **entry})
+        entries.append({"name": name, **entry})
     constraints = _without_markers(document.get("constraints", []))
-    return Schema.from_json({**document, "columns": listed, "constraints": constraints})
+    return {**document, "columns": entries, "constraints": constraints}
+
+
+def _column_to_json(column: Column) -> dict[str, Any]:
+    """A column without its name, as plain JSON values."""
+    document: dict[str, Any] = {}
+    names = (*column.facts, "max_values") if isinstance(column, OpenCategorical) else column.facts
+    for name in names:
+        value = getattr(column, name, None)
+        if isinstance(value, dt.datetime):
+            value = value.isoformat()
+        if value is not None:
+            document[name] = list(value) if isinstance(value, tuple) else value
+    if column.unconfirmed:
+        document["confirmed"] = [n for n in column.facts if n not in column.unconfirmed] or False
+    return document
+
+
+def _column_from_json(name: str, document: Mapping[str, Any]) -> Column:
+    """The column that `_column_to_json` described; `name` is for errors."""
+    where = f"column {name!r}"
+    kind = KINDS.get(str(document.get("kind")))
+    if kind is None:
+        raise ValueError(f"the kind of {where} must be one of {', '.join(KINDS)}.")
+    settings = {field: value for field, value in document.items() if field != "kind"}
+    allowed = {*kind.facts, "confirmed"}
+    if kind is OpenCategorical:
+        allowed.add("max_values")
+    if kind is Boolean:
+        allowed.remove("values")
+    _check_fields(settings, allowed=allowed, required=set(), where=where)
+    confirmed = settings.pop("confirmed", True)
+    if confirmed is True or confirmed is False:
+        unconfirmed = () if confirmed else kind.facts
+    elif isinstance(confirmed, list) and all(fact in kind.facts for fact in confirmed):
+        unconfirmed = tuple(fact for fact in kind.facts if fact not in confirmed)
+    else:
+        raise ValueError(
+            f"confirmed of {where} must be true, false or a list of {', '.join(kind.facts)}."
+        )
+    values = settings.pop("values", ())
+    if not isinstance(values, list | tuple):
+        raise ValueError(f"values of {where} must be a list.")
+    try:
+        return kind(*values, **settings, unconfirmed=unconfirmed)
+    except (TypeError, ValueError, OverflowError) as error:
+        # a draft holds values of the data, and messages of constructors quote what they were given
+        reason = f": {error}" if not unconfirmed else " by the rules of its kind."
+        raise ValueError(f"{where} is not allowed{reason}") from None
+
+
+def _constraint_to_json(constraint: Constraint) -> dict[str, Any]:
+    """A constraint as plain JSON values."""
+    if isinstance(constraint, AtMost):
+        return {"kind": "at_most", "low": constraint.low, "high": constraint.high}
+    rows = [list(row) for row in constraint.rows]
+    return {"kind": "allowed", "columns": list(constraint.columns), "rows": rows}
+
+
+def _constraint_from_json(document: Any) -> Constraint:
+    """The constraint that `_constraint_to_json` described."""
+    kind = document.get("kind") if isinstance(document, Mapping) else None
+    if kind == "at_most":
+        names = {"kind", "low", "high"}
+        _check_fields(document, allowed=names, required=names, where="a constraint")
+        return AtMost(document["low"], document["high"])
+    if kind == "allowed":
+        names = {"kind", "columns", "rows"}
+        _check_fields(document, allowed=names, required=names, where="a constraint")
+        rows = _a_list(document["rows"], "rows of a constraint")
+        columns = _a_list(document["columns"], "columns of a constraint")
+        return Allowed(columns, [_a_list(row, "each of the rows of a constraint") for row in rows])
+    raise ValueError("the kind of a constraint must be 'at_most' or 'allowed'.")
+
+
+def _check_fields(document: Any, *, allowed: set[str], required: set[str], where: str) -> None:
+    if not isinstance(document, Mapping):
+        raise ValueError(f"{where} must be a table of fields.")
+    for field in document:
+        if field not in allowed:
+            words = ", ".join(sorted(allowed))
+            raise ValueError(f"{where} has the unknown field {field!r}. Allowed are {words}.")
+    for field in sorted(required - set(document)):
+        raise ValueError(f"{where} must have the field {field!r}.")
+
+
+def _a_list(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{what} must be a list.")
+    return value
 
 
 def _without_markers(value: Any) -> Any:
@@ -84,7 +192,7 @@ def _without_markers(value: Any) -> Any:
 
 def _column_text(name: str, column: Column) -> str:
     lines = [f"[columns.{_key(name)}]"]
-    for field, given in column_to_json(column).items():
+    for field, given in _column_to_json(column).items():
         value = getattr(column, field) if isinstance(given, str) and field != "kind" else given
         lines.append(f"{field} = {_value(value)}{_MARK if field in column.unconfirmed else ''}")
     return "\n".join(lines)

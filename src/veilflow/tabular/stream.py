@@ -1,21 +1,20 @@
-"""Rows into a file chunk by chunk, all or nothing; and which suffix names which format."""
+"""Writing rows to a file chunk by chunk, all or nothing; and the formats that suffixes name."""
 
 import contextlib
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Float
+from pyarrow import ipc, parquet
 
 from veilflow._core import check
 from veilflow._core.store import atomic_path
 from veilflow.tabular.text import csv_writer
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _SUFFIXES = {
     ".csv": "csv",
@@ -54,24 +53,24 @@ def write_chunks(
     columns: Sequence[str] | None = None,
     mode: int = 0o666,
 ) -> None:
-    """Write rows to a file as they come, in the format its suffix names (see `read_rows`).
+    """Write rows to a file as they come, in the format that its suffix names (see `read_rows`).
 
-    Numbers are kept in double precision, one chunk at a time in memory. An existing file is
-    replaced when the last row is on the disk; an error or an interrupt before leaves it as it was,
-    and no new file. In Parquet each chunk is a row group, in Arrow a record batch: chunks of some
-    ten thousand rows read best.
+    Numbers keep double precision, and one chunk at a time is in memory. An existing file is replaced
+    once the last row is on the disk; an error or an interrupt before leaves it as it was, and makes
+    no new file. A chunk becomes a row group in Parquet and a record batch in Arrow, so chunks of
+    some ten thousand rows read best.
 
     Args:
-        chunks: Arrays of rows; may be drawn one by one.
+        chunks: Arrays of rows; an iterator may draw them one by one.
         path: The file to write.
-        num_rows: How many rows there are in all.
-        dim: How many columns there are.
+        num_rows: The number of rows in all chunks.
+        dim: The number of columns.
         columns: Their names. Where a format needs names and there are none: x1, x2, ...
-        mode: Who may read the file; the umask lowers it.
+        mode: The permissions of the file, which the umask lowers.
 
     Raises:
-        ValueError: If the suffix is not known, names are missing or occur twice, or the chunks do
-            not hold `num_rows` rows of `dim` numbers.
+        ValueError: If the suffix is unknown, names are missing or occur twice, or the chunks do not
+            hold `num_rows` rows of `dim` numbers.
         OSError: If the file cannot be written.
     """
     kind = file_format(path)
@@ -90,28 +89,27 @@ def write_chunks(
                     break
                 write(chunk)
         if done != num_rows:
-            # the rows may be private, and so their number
+            # the rows may be private, and so may their number
             than = "more" if done > num_rows else "fewer"
             raise ValueError(f"chunks must hold num_rows rows in all, got {than}.")
 
 
 def write_tables(
-    tables: "Iterable[pa.Table]",
+    tables: Iterable[pa.Table],
     path: str | os.PathLike[str],
     *,
-    schema: "pa.Schema",
+    schema: pa.Schema,
     mode: int = 0o666,
 ) -> None:
     """Write tables one after the other into one file as they come, all or nothing.
 
-    The suffix names the format: .csv, .tsv, .parquet or .arrow. Moments are written as text to the
-    second.
+    The suffix names the format: .csv, .tsv, .parquet or .arrow. Text has moments to the second.
 
     Args:
-        tables: Tables of pyarrow; may be drawn one by one.
+        tables: Tables of pyarrow; an iterator may draw them one by one.
         path: The file to write.
-        schema: The columns and types of all of them.
-        mode: Who may read the file; the umask lowers it.
+        schema: The columns and types of all tables.
+        mode: The permissions of the file, which the umask lowers.
     """
     kind = file_format(path)
     if kind in ("npz", "npy"):
@@ -148,20 +146,24 @@ def _check_chunk(chunk: Chunk, dim: int) -> None:
         raise ValueError(f"chunks must have {dim} columns, got {chunk.shape[1]}.")
 
 
+@contextlib.contextmanager
 def _writer(
     path: Path, kind: str, names: tuple[str, ...], num_rows: int, *, named: bool
-) -> contextlib.AbstractContextManager[Write]:
+) -> Iterator[Write]:
+    """A function that writes a chunk of rows to a new file."""
     shape = int(num_rows), len(names)
     if kind == "npy":
-        return _npy(path, shape)
+        with open(path, "wb") as file:
+            yield _npy_body(file, shape)
+        return
     if kind == "npz":
-        return _npz(path, shape, names if named else None)
-    return _arrow(path, kind, names)
-
-
-@contextlib.contextmanager
-def _arrow(path: Path, kind: str, names: tuple[str, ...]) -> Iterator[Write]:
-    import pyarrow as pa
+        with zipfile.ZipFile(path, "w") as archive:
+            if named:
+                with archive.open("columns.npy", "w") as member:
+                    np.save(member, np.array(names))
+            with archive.open("values.npy", "w", force_zip64=True) as member:
+                yield _npy_body(member, shape)
+        return
 
     schema = pa.schema([(name, pa.float64()) for name in names])
     with _table_writer(path, kind, schema) as writer:
@@ -170,24 +172,19 @@ def _arrow(path: Path, kind: str, names: tuple[str, ...]) -> Iterator[Write]:
         )
 
 
-def _table_writer(path: Path, kind: str, schema: "pa.Schema") -> Any:
-    import pyarrow as pa
-    from pyarrow import ipc, parquet
-
+def _table_writer(path: Path, kind: str, schema: pa.Schema) -> Any:
     if kind == "csv":
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
         return csv_writer(path, schema, delimiter=delimiter)
     if kind == "parquet":
-        # real numbers hardly repeat: a dictionary of them is work for nothing
+        # real numbers hardly repeat: a dictionary of them would be wasted work
         repeating: Any = [field.name for field in schema if not pa.types.is_floating(field.type)]
         return parquet.ParquetWriter(str(path), schema, use_dictionary=repeating)
     return ipc.new_file(str(path), schema, options=ipc.IpcWriteOptions(compression="lz4"))
 
 
-def _for_text(schema: "pa.Schema") -> "pa.Schema":
-    """The types in which a table is written as text: moments to the second, as they are read."""
-    import pyarrow as pa
-
+def _for_text(schema: pa.Schema) -> pa.Schema:
+    """The types in which a table is written as text: moments to the second."""
     return pa.schema(
         [
             field.with_type(pa.timestamp("s")) if pa.types.is_timestamp(field.type) else field
@@ -196,24 +193,8 @@ def _for_text(schema: "pa.Schema") -> "pa.Schema":
     )
 
 
-@contextlib.contextmanager
-def _npy(path: Path, shape: tuple[int, int]) -> Iterator[Write]:
-    with open(path, "wb") as file:
-        yield _npy_body(file, shape)
-
-
-@contextlib.contextmanager
-def _npz(path: Path, shape: tuple[int, int], names: tuple[str, ...] | None) -> Iterator[Write]:
-    with zipfile.ZipFile(path, "w") as archive:
-        if names is not None:
-            with archive.open("columns.npy", "w") as member:
-                np.save(member, np.array(names))
-        with archive.open("values.npy", "w", force_zip64=True) as member:
-            yield _npy_body(member, shape)
-
-
 def _npy_body(file: Any, shape: tuple[int, int]) -> Write:
-    """Write the head of a NumPy file; returns what writes its rows."""
+    """Write the header of a NumPy file; returns a function that writes its rows."""
     np.lib.format.write_array_header_1_0(
         file, {"shape": shape, "fortran_order": False, "descr": "<f8"}
     )

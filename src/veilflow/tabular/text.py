@@ -1,4 +1,4 @@
-"""Comma-separated text, as people really have it: read without guessing, written without loss."""
+"""Comma-separated text as people have it: read without guessing, written without loss."""
 
 import contextlib
 import csv
@@ -7,45 +7,43 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
 
 from veilflow._core.lines import records as lines_of
 from veilflow._core.lines import split_line
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyarrow.csv import CSVWriter
+from veilflow.tabular.words import MISSING_WORDS
 
 _DELIMITERS = ",;\t|"
 _REPLACE = "fit with invalid='replace', which reads every line by itself"
 _NOT_UTF8 = "{} is not UTF-8 text. Save it as UTF-8, or " + _REPLACE + "."
-MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "?")
-"""What people write into a cell that they leave empty, in lower case."""
 
 
 def open_csv(
     path: Path, *, chunk: int, by_line: bool = False
-) -> "tuple[list[str], bool, Iterator[pa.Table]]":
-    """Names of the columns, whether the file has them, and its cells as text, `chunk` rows a time.
+) -> tuple[list[str], bool, Iterator[pa.Table]]:
+    """The names of the columns, whether the file has them, and its cells as tables of text.
 
-    A byte order mark, blank lines and spaces around cells are taken as what they are: nothing. Columns
-    without names are called x1, x2, ...
+    A byte order mark, blank lines and spaces around cells are ignored. Columns without names are
+    named x1, x2, ...
 
     Args:
         path: The file.
-        chunk: Rows of a table.
-        by_line: Take every line for one record, whatever it holds, so that no record is an error or
-            changes another: a quote that is not closed ends with its line, cells beyond the last
-            column are dropped, bytes that are not UTF-8 are marked in their cell. Quoted line breaks
-            are not understood then, and there must be a header. Otherwise such lines are refused.
+        chunk: The number of rows in a table.
+        by_line: Read every line as one record, whatever it holds, so that no record is an error or
+            changes another: an unclosed quote ends with its line, cells beyond the last column are
+            dropped, bytes that are not UTF-8 are marked in their cell. Line breaks within quotes are
+            then not understood, and there must be a header. Otherwise such lines are refused.
     """
     first, delimiter = _first_line(path, by_line=by_line)
-    # A first line of gaps is a record, too: as a header it would end up in the model file.
+    # A first line of missing cells is a record, too: as a header it would be in the model file.
     named = not all(_is_number(cell) or cell.lower() in MISSING_WORDS for cell in first)
     if by_line and not named:
         raise ValueError(
             f"{path.name} has no header line, and without one its first record would decide how the "
-            'others are read. Add a line that names every column, or leave out invalid="replace".'
+            'others are read. Add a line that names every column, or do not pass invalid="replace".'
         )
     if named:
         _check_header(first, path)
@@ -56,15 +54,11 @@ def open_csv(
     return names, named, _text_tables(path, names, delimiter, named=named, chunk=chunk)
 
 
-def _line_tables(
-    path: Path, names: list[str], delimiter: str, *, chunk: int
-) -> "Iterator[pa.Table]":
-    import pyarrow as pa
-
+def _line_tables(path: Path, names: list[str], delimiter: str, *, chunk: int) -> Iterator[pa.Table]:
     lines = itertools.islice(lines_of(path), 1, None)
-    some = False
-    while (block := list(itertools.islice(lines, chunk))) or not some:
-        some = True
+    is_first = True
+    while (block := list(itertools.islice(lines, chunk))) or is_first:
+        is_first = False
         rows = (split_line(line, delimiter) for line in block)
         # zip would otherwise end with the shortest line
         full = (row[: len(names)] + [None] * (len(names) - len(row)) for row in rows)
@@ -74,12 +68,11 @@ def _line_tables(
 
 def _text_tables(
     path: Path, names: list[str], delimiter: str, *, named: bool, chunk: int
-) -> "Iterator[pa.Table]":
+) -> Iterator[pa.Table]:
     import pandas as pd
-    import pyarrow as pa
 
-    with _refused_as_one(path):
-        # As text: how precisely pandas reads numbers differs between its versions.
+    with _own_errors(path):
+        # As text: versions of pandas differ in the precision of the numbers that they read.
         reader: Any = pd.read_csv(
             path,
             sep=delimiter,
@@ -93,7 +86,7 @@ def _text_tables(
         )
     with reader:
         while True:
-            with _refused_as_one(path):
+            with _own_errors(path):
                 try:
                     frame = reader.read(chunk)
                 except StopIteration:
@@ -110,13 +103,13 @@ def _text_tables(
 
 
 @contextlib.contextmanager
-def _refused_as_one(path: Path) -> Iterator[None]:
-    """Whatever pandas has against a text, in our words: its own quote the text."""
+def _own_errors(path: Path) -> Iterator[None]:
+    """Turn whatever pandas raises about a text into errors of ours: its messages quote the text."""
     import pandas as pd
 
     try:
         with warnings.catch_warnings():
-            # pandas drops what does not fit under the header, and only warns.
+            # pandas drops cells beyond the header, and only warns.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             yield
     except OSError:
@@ -131,10 +124,8 @@ def _refused_as_one(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def csv_writer(path: Path, schema: "pa.Schema", *, delimiter: str) -> "Iterator[CSVWriter]":
-    """What writes batches of rows below a header, in the fewest digits that read back the same."""
-    from pyarrow import csv as arrow_csv
-
+def csv_writer(path: Path, schema: pa.Schema, *, delimiter: str) -> Iterator[arrow_csv.CSVWriter]:
+    """A writer of batches of rows below a header, in the fewest digits that read back the same."""
     options = arrow_csv.WriteOptions(include_header=False, delimiter=delimiter)
     with open(path, "wb") as file:
         header = [_quoted(name, delimiter) for name in schema.names]
@@ -144,7 +135,7 @@ def csv_writer(path: Path, schema: "pa.Schema", *, delimiter: str) -> "Iterator[
 
 
 def _first_line(path: Path, *, by_line: bool) -> tuple[list[str], str]:
-    """The cells of the first line that is not blank, and what separates them."""
+    """The cells of the first line that is not blank, and the character that separates them."""
     if by_line:
         head = next(lines_of(path), "")
         delimiter = _delimiter(head, path)
@@ -171,7 +162,7 @@ def _first_line(path: Path, *, by_line: bool) -> tuple[list[str], str]:
 def _delimiter(head: str, path: Path) -> str:
     if path.suffix.lower() == ".tsv":
         return "\t"
-    # what stands in quotes belongs to a name
+    # text in quotes belongs to a name
     return max(_DELIMITERS, key=re.sub('"[^"]*"', "", head).count)
 
 
@@ -190,8 +181,8 @@ def _check_twice(names: list[str], path: Path) -> None:
         if name in names[:place]:
             # by number: without a header, the first line is a record
             raise ValueError(
-                f"the name of column {names.index(name) + 1} of {path.name} occurs twice: column "
-                f"{place + 1} has it, too. Rename one of them."
+                f"the name of column {names.index(name) + 1} of {path.name} occurs twice: it is also "
+                f"that of column {place + 1}. Rename one of them."
             )
 
 

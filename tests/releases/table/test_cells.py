@@ -11,7 +11,7 @@ from veilflow.models.table.coder import CodedColumn, Coder, bins_of
 from veilflow.releases.table.cells import cells_of
 from veilflow.releases.table.tree import estimate, level_sizes, weighted_counts
 from veilflow.tabular.codec import decode, encode
-from veilflow.tabular.positions import from_positions
+from veilflow.tabular.encoded import from_positions
 
 COLUMNS = {
     "few whole numbers": vf.Numeric(17, 90, integer=True),

@@ -12,8 +12,7 @@ from jaxtyping import Bool, Float
 
 from veilflow._core import check
 from veilflow._core.npz import npz_names
-from veilflow.images.classes import class_places
-from veilflow.images.image_set import Images
+from veilflow.images.image_set import Images, class_places
 from veilflow.images.read import read_images
 from veilflow.images.spec import ImageSpec
 from veilflow.models.detect.explanation import explain_codes, explain_density
@@ -23,8 +22,8 @@ from veilflow.models.settings import INVALID, read_for
 from veilflow.models.table.code_density import CodeDensity
 from veilflow.tabular.codec import encode
 from veilflow.tabular.columns import Numeric
-from veilflow.tabular.encoding import open_numbers
 from veilflow.tabular.io import read_rows
+from veilflow.tabular.raw import open_numbers
 
 Scores = tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from veilflow._core import check
 from veilflow._core.keys import Secret
 from veilflow.images import Images, ImageSpec, read_images
-from veilflow.images.classes import NOT_A_CLASS, class_places
+from veilflow.images.image_set import NOT_A_CLASS, class_places
 from veilflow.models.fitted import ARRAYS, Fitted
 from veilflow.models.image import blocks
 from veilflow.models.image.image_plan import ImagePlan

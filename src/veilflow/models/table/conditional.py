@@ -18,11 +18,12 @@ from jaxtyping import Array, Bool, Float, Int, Int32, Key
 from veilflow.flows.code_flow import CodeFlow
 from veilflow.flows.code_sampler import FREE, CodeSampler
 from veilflow.releases.table.cells import is_real
-from veilflow.tabular.codec import EncodedRows, Vocabularies, encode, open_numbers
+from veilflow.tabular.codec import encode
 from veilflow.tabular.columns import Categorical, Ordinal
 from veilflow.tabular.constraints import satisfied
+from veilflow.tabular.encoded import EncodedRows, Vocabularies, to_positions
 from veilflow.tabular.facts import OTHER
-from veilflow.tabular.positions import below_one, to_positions
+from veilflow.tabular.raw import open_numbers
 from veilflow.tabular.schema import Schema
 
 _PART = 128
@@ -71,7 +72,7 @@ class Given:
         reals = [name for name, column in part.columns.items() if is_real(column)]
         for name, number in open_numbers(frame, part, reals).items():
             # encoded rows may be in single precision
-            exact = below_one(to_positions(part.columns[name], number), np.float64)
+            exact = to_positions(part.columns[name], number)
             positions[:, schema.names.index(name)] = np.where(np.isnan(number), 0, exact)
         fixed = np.isin(np.arange(len(schema.names)), places)
         return cls(tuple(cells), fixed, EncodedRows(codes.astype(np.int32), positions))

@@ -29,7 +29,8 @@ from veilflow.models.table.conditional import (
 from veilflow.models.table.density import AbstractTableDensity
 from veilflow.models.table.imputation import filled_table
 from veilflow.models.table.table_plan import TablePlan
-from veilflow.tabular.codec import EncodedRows, decode, encode, write_encoded
+from veilflow.tabular.codec import decode, encode, write_encoded
+from veilflow.tabular.encoded import EncodedRows
 from veilflow.tabular.frames import library_of, to_library
 from veilflow.tabular.schema import Schema
 
