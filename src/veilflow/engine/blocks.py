@@ -8,8 +8,10 @@ losses, norms or batch sizes.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 
+import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,6 +22,8 @@ from jaxtyping import Array, PyTree
 from veilflow._core.keys import Secret
 from veilflow._core.threefry import KEY_WORDS
 from veilflow.engine.checkpoint import Checkpoint
+from veilflow.engine.observed import loose_size, num_parameters
+from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import PURPOSES, State, Step
 
 Monitor = Callable[[int], None]
@@ -28,6 +32,10 @@ Monitor = Callable[[int], None]
 BLOCK = 256
 """Steps whose keys travel to the device together."""
 _BLOCK_SECONDS = 1.0
+_LIMIT = 512 * 2**20
+"""Bytes that per-record gradients of one chunk may take."""
+_CPU_CHUNK = 576
+"""On a CPU, more records than this fall out of the cache."""
 
 
 # one compiled program for all runs of a plan: the splits of a cross-validation compile once
@@ -136,3 +144,25 @@ def _keys(secret: Secret, first: int, count: int) -> np.ndarray:
     """Raw keys of `count` steps, padded to a block so that one compiled program serves all."""
     words = step_words(secret, first, count)
     return np.concatenate([words, np.zeros((BLOCK - count, *words.shape[1:]), words.dtype)])
+
+
+def choose_chunk(model: Any, plan: TrainingPlan, *, limit: int = _LIMIT) -> int:
+    """Records handled at once, for this model on the present device.
+
+    A CPU takes the expected batch in equal parts that fit its cache. An accelerator takes it in one go,
+    with room for three standard deviations more, because a second go costs it as much as the first.
+    Parameters outside layers, and clippings that look at every entry, need a copy of their gradient
+    for every record: chunks shrink to keep those within `limit` bytes.
+    """
+    batch = plan.expected_batch_size
+    if jax.default_backend() == "cpu":
+        size = batch / math.ceil(batch / _CPU_CHUNK)
+    else:
+        size = batch + 3 * batch**0.5
+    size = 32 * math.ceil(size / 32)  # whole vector registers
+    per_record = num_parameters(model) if plan.clipping.materializes else loose_size(model)
+    # sorting and random numbers of a sparsified gradient take a few copies of it
+    bytes_per_record = 4 * per_record * (6 if plan.clipping.materializes else 2)
+    if bytes_per_record:
+        size = min(size, max(1, limit // bytes_per_record))
+    return max(1, size)

@@ -16,12 +16,12 @@ from veilflow.engine.blocks import (
     Monitor,
     check_floats,
     check_records,
+    choose_chunk,
     no_records,
     run_steps,
     with_one_place,
 )
 from veilflow.engine.checkpoint import Checkpoint
-from veilflow.engine.memory import choose_chunk
 from veilflow.engine.observed import LossFn, num_parameters
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import PublicLossFn, Step

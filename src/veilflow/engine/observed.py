@@ -20,8 +20,8 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from veilflow.engine.barrier import after_barrier
 from veilflow.nn.frozen import trainable_part, trainable_spec
-from veilflow.nn.once import check_taps_used_once
 from veilflow.nn.tap import AbstractLayer, Tap, is_layer, with_tap, zero_tap
+from veilflow.nn.uses import check_taps_used_once
 
 LossFn = Callable[[Any, Any, Key[Array, ""]], Float[Array, ""]]
 """loss(model, record, key) of ONE record; batches are the engine's business."""

@@ -31,6 +31,7 @@ from veilflow.engine.blocks import (
     Monitor,
     check_floats,
     check_records,
+    choose_chunk,
     no_records,
     run_block,
     run_steps,
@@ -38,7 +39,6 @@ from veilflow.engine.blocks import (
 )
 from veilflow.engine.checkpoint import Checkpoint
 from veilflow.engine.loop import noise_of
-from veilflow.engine.memory import choose_chunk
 from veilflow.engine.observed import LossFn, clipped_total, observe_gradients
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import State, Step

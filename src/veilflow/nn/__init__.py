@@ -8,9 +8,9 @@ from veilflow.nn.elementwise import Shift as Shift
 from veilflow.nn.linear_maps import LowRankLinear as LowRankLinear
 from veilflow.nn.linear_maps import LULinear as LULinear
 from veilflow.nn.masked import MaskedDense as MaskedDense
-from veilflow.nn.reused import Reused as Reused
 from veilflow.nn.tap import AbstractLayer as AbstractLayer
 from veilflow.nn.tap import Tap as Tap
+from veilflow.nn.uses import Reused as Reused
 
 __all__ = [
     "AbstractLayer",

@@ -11,7 +11,7 @@ from scipy import stats
 from veilflow.privacy.events import ApproximateDP
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.mechanisms import discover_categories
-from veilflow.privacy.mechanisms.partition import threshold_for
+from veilflow.privacy.mechanisms.undeclared import threshold_for
 from veilflow.privacy.unit import Adjacency
 
 ANYTHING = st.one_of(

@@ -2,13 +2,15 @@
 
 from veilflow._core import check
 from veilflow.privacy.accounting.accountant import AbstractAccountant, Answer
-from veilflow.privacy.accounting.basic import BasicAccountant
-from veilflow.privacy.accounting.gdp import GDPAccountant
+from veilflow.privacy.accounting.closed_forms import (
+    BasicAccountant,
+    GDPAccountant,
+    PureAccountant,
+    ZCDPAccountant,
+)
 from veilflow.privacy.accounting.pld import PLDAccountant
-from veilflow.privacy.accounting.pure import PureAccountant
 from veilflow.privacy.accounting.rdp import RDPAccountant
 from veilflow.privacy.accounting.reference import ReferenceAccountant
-from veilflow.privacy.accounting.zcdp import ZCDPAccountant
 
 __all__ = [
     "NAMES",

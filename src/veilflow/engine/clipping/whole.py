@@ -1,4 +1,4 @@
-"""A clip norm that follows the gradients, and pays for knowing them."""
+"""Clipping of a record's whole gradient, to a fixed norm or to one that follows the gradients."""
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -10,8 +10,36 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from veilflow._core import check
-from veilflow.engine.clipping.clipping import INSIDE, AbstractClipping, check_bound, shrink
+from veilflow.engine.clipping.clipping import (
+    INSIDE,
+    AbstractBounded,
+    AbstractClipping,
+    check_bound,
+    shrink,
+)
 from veilflow.engine.observed import Observed
+
+
+class Flat(AbstractBounded):
+    """One bound on the whole gradient: g min(1, C / |g|)."""
+
+    def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
+        norm = jnp.sqrt(observed.squared_norm())
+        return observed.weighted_sum(observed.everywhere(shrink(norm, self.clip_norm)))
+
+
+class Automatic(AbstractBounded):
+    """Every gradient is scaled to length just below C: g C / (|g| + stability)."""
+
+    stability: float = eqx.field(static=True, default=0.01)
+
+    def __check_init__(self) -> None:
+        check.positive(stability=self.stability)
+
+    def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
+        norm = jnp.sqrt(observed.squared_norm())
+        factor = INSIDE * self.clip_norm / (norm + self.stability)
+        return observed.weighted_sum(observed.everywhere(jnp.where(jnp.isfinite(norm), factor, 0)))
 
 
 class AdaptiveQuantile(AbstractClipping):
