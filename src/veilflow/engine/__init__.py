@@ -1,4 +1,4 @@
-"""Private training of any pytree: plans, sampling, clipping, the step and the loop."""
+"""Private training of any pytree: plans, sampling, clipping, steps and the loop."""
 
 from veilflow._core.keys import Secret as Secret
 from veilflow.engine.checkpoint import Checkpoint as Checkpoint

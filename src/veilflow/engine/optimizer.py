@@ -1,6 +1,6 @@
-"""Optimizers as plain settings: what a plan can write down and an auditor can read.
+"""Optimizers as plain settings, which a plan can store and an auditor can read.
 
-All of these act on released gradients, so they cost nothing. Schedules count steps and see no data.
+Optimizers act on released gradients, so they cost nothing. Schedules depend on the step, never on data.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
@@ -19,7 +19,7 @@ from veilflow._core import check
 from veilflow._core.fields import convert, finite, nonnegative, optional, positive
 from veilflow.nn.frozen import trainable_part
 
-# before the learning rate; each is what optax's optimizer of that name does
+# without the learning rate; each does what the optimizer of that name does in optax
 _OPTIMIZERS = {
     "sgd": lambda momentum: optax.trace(momentum) if momentum else optax.identity(),
     "adam": lambda momentum: optax.scale_by_adam(b1=momentum),
@@ -35,18 +35,18 @@ _SCHEDULES = ("constant", "cosine", "linear")
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer:
-    """An optimizer by name, its learning rate and how the rate goes over the steps."""
+    """An optimizer by name, with its learning rate and schedule."""
 
     name: str = "adam"
     learning_rate: float = 1e-3
     schedule: str = "cosine"
     warmup: float = 0.0
-    """The part of all steps over which the rate rises from zero."""
+    """The fraction of the steps over which the rate rises from zero."""
     momentum: float | None = None
-    """Decay of the running mean of gradients; None for the optimizer's usual value."""
+    """Decay of the running mean of gradients; None for the default of the optimizer."""
     weight_decay: float = 0.0
-    """Pull of every parameter to zero, as a share of the learning rate (AdamW's way). Directions in
-    which the records say nothing are a random walk of the noise; this holds them back, for free."""
+    """Decay of every parameter towards zero, times the learning rate (as in AdamW). Parameters about
+    which the records say nothing follow a random walk of the noise; decay limits it, at no cost."""
 
     def __post_init__(self) -> None:
         check.one_of(OPTIMIZERS, optimizer=self.name)
@@ -88,10 +88,10 @@ class Optimizer:
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledOptimizer(Optimizer):
-    """`Optimizer`, with the learning rate of each trained array times a factor of its own."""
+    """An `Optimizer` with a factor on the learning rate of each trained array."""
 
     factors: tuple[float, ...]
-    """One for each array that is trained, in the order of the model's tree."""
+    """One factor for each trained array, in the order of the model's tree."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,17 +106,17 @@ class ScaledOptimizer(Optimizer):
         learning_rates: Sequence[float],
         **settings: Any,
     ) -> "ScaledOptimizer":
-        """A learning rate for each of several parts of a model.
+        """An optimizer with one learning rate for each part of a model.
 
         Args:
-            model: What will be trained.
-            groups: From the model to its parts, which together hold all that is trained, once.
-            learning_rates: Of each part.
-            **settings: Of `Optimizer`, but for the learning rate.
+            model: The model to be trained.
+            groups: Maps the model to its parts, which together hold every trained array once.
+            learning_rates: The learning rate of each part.
+            **settings: Settings of `Optimizer` other than the learning rate.
 
         Raises:
-            ValueError: A trained array is in no part or in several, or rates and parts differ in
-                number.
+            ValueError: A trained array is in no part or in several, or the numbers of rates and of
+                parts differ.
         """
         parts = groups(model)
         if len(parts) != len(learning_rates):
@@ -127,10 +127,10 @@ class ScaledOptimizer(Optimizer):
         largest = max(learning_rates)
         factors: list[float] = []
         for leaf in jax.tree.leaves(trainable_part(model)[0]):
-            found = [i for i, inside in enumerate(members) if id(leaf) in inside]
-            if len(found) != 1:
+            groups_of = [i for i, inside in enumerate(members) if id(leaf) in inside]
+            if len(groups_of) != 1:
                 raise ValueError("every trained array must belong to exactly one group.")
-            factors.append(float(learning_rates[found[0]] / largest))
+            factors.append(float(learning_rates[groups_of[0]] / largest))
         return cls(learning_rate=float(largest), factors=tuple(factors), **settings)
 
     def build(self, steps: int) -> optax.GradientTransformation:

@@ -1,4 +1,4 @@
-"""Layers that know the gradient of each single record."""
+"""Layers that compute the gradient of every single record."""
 
 from veilflow.nn.conv import Conv2d as Conv2d
 from veilflow.nn.conv_transpose import ConvTranspose2d as ConvTranspose2d

@@ -22,7 +22,7 @@ Module = TypeVar("Module")
 
 
 class Reused(eqx.Module, Generic[Module]):
-    """`module`, through which every record passes exactly `uses` times, by way of `scan`."""
+    """A module through which every record passes exactly `uses` times, by `scan`."""
 
     module: Module
     uses: int = eqx.field(static=True)
@@ -39,8 +39,8 @@ class Reused(eqx.Module, Generic[Module]):
     ) -> tuple[Any, Any]:
         """`carry, y = body(module, carry, x)` for each use, like `jax.lax.scan`.
 
-        This is the only way to call the module: a use outside it would share a tap with another
-        use and be clipped as if the two were one.
+        This is the only way to call the module: a use outside of it would share a tap with another use
+        and be clipped as if the two were one.
         """
         taps, rest = eqx.partition(self.module, _is_tap, is_leaf=_is_tap)
 
@@ -58,7 +58,7 @@ def _is_tap(node: Any) -> bool:
 def _set_uses(layer: Any, uses: int) -> Any:
     if layer.uses is not None:
         raise ValueError(f"{type(layer).__name__} is already inside a Reused module.")
-    # `uses` is static, so it is no leaf of the pytree and is set on a copy
+    # `uses` is static and not a leaf of the pytree, so it is set on a copy
     copy = object.__new__(type(layer))
     for name, value in vars(layer).items():
         object.__setattr__(copy, name, uses if name == "uses" else value)
@@ -66,14 +66,14 @@ def _set_uses(layer: Any, uses: int) -> Any:
 
 
 def check_taps_used_once(fn: Callable[[tuple[Tap, ...]], Any], taps: tuple[Tap, ...]) -> None:
-    """Raise if `fn(taps)` lays one of the taps beside more than one output.
+    """Raise if `fn(taps)` uses one of the taps for more than one output.
 
     Raises:
         ValueError: A layer is called more than once for a record outside `Reused`.
     """
     jaxpr = _program(jax.make_jaxpr(fn)(taps))
     for i, tap in enumerate(taps):
-        # two leaves a tap; the second, `d`, is never empty
+        # a tap has two leaves; the second one, `d`, is never empty
         if _uses(jaxpr, jaxpr.invars[2 * i + 1]) > 1:
             raise ValueError(
                 f"a layer with {tap.d.shape[-1]} outputs is called more than once for each record. "
@@ -82,7 +82,7 @@ def check_taps_used_once(fn: Callable[[tuple[Tap, ...]], Any], taps: tuple[Tap, 
 
 
 def _uses(jaxpr: Any, variable: Any) -> int:
-    """How often `variable` is consumed, looking into inner programs; loops count as many."""
+    """How often `variable` is used, including inner programs; every iteration of a loop counts."""
     count = 0
     for eqn in jaxpr.eqns:
         for place, operand in enumerate(eqn.invars):
@@ -92,7 +92,7 @@ def _uses(jaxpr: Any, variable: Any) -> int:
 
 
 def _uses_in(eqn: Any, place: int) -> int:
-    # what each primitive calls its parameters differs between versions of jax; shapes do not
+    # names of the parameters of primitives differ between versions of JAX; shapes do not
     name, params = eqn.primitive.name, eqn.params
     if name == "scan":
         inner = _program(params["jaxpr"])
@@ -105,7 +105,7 @@ def _uses_in(eqn: Any, place: int) -> int:
         return max(_uses(branch, branch.invars[place - 1]) for branch in branches)
     if name.startswith("custom_vjp"):
         return 1
-    for value in params.values():  # jit, remat and the like hand their operands on one to one
+    for value in params.values():  # jit, remat and the like pass their operands on one to one
         inner = _program(value)
         if hasattr(inner, "eqns") and len(inner.invars) == len(eqn.invars):
             return _uses(inner, inner.invars[place])
@@ -113,5 +113,5 @@ def _uses_in(eqn: Any, place: int) -> int:
 
 
 def _program(jaxpr: Any) -> Any:
-    """The program itself, whether or not it comes wrapped with its constants."""
+    """The program itself, whether or not it is wrapped with its constants."""
     return getattr(jaxpr, "jaxpr", jaxpr)

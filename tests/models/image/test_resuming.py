@@ -95,7 +95,7 @@ def test_others_may_not_go_on_with_it(tmp_path):
 def test_a_file_that_is_no_checkpoint_of_such_a_fit_is_refused(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("file,label\n")
-    with pytest.raises(vf.ArtifactError, match=r"rows\.csv is no usable checkpoint"):
+    with pytest.raises(vf.ArtifactError, match=r"rows\.csv is not a usable checkpoint"):
         small.estimator().fit(small.images(), progress=False, checkpoint=path)
     assert path.read_text() == "file,label\n"
     other = tmp_path / "run.checkpoint"

@@ -1,4 +1,4 @@
-"""Clipping objects: how the gradients of records become one bounded sum."""
+"""Clipping: from the gradients of records to one sum of bounded sensitivity."""
 
 from veilflow.engine.clipping.by_part import PerGroup as PerGroup
 from veilflow.engine.clipping.by_part import PerLayer as PerLayer

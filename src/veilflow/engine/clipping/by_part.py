@@ -32,10 +32,10 @@ from veilflow.nn.tap import is_layer
 
 
 class PerLayer(AbstractBounded):
-    """A bound for each layer, C_l^2 in proportion to its parameters, so that sum C_l^2 = C^2.
+    """A bound C_l for each layer, with C_l^2 in proportion to its parameters and sum C_l^2 = C^2.
 
-    Stacked blocks count as layers of their own. Shares follow parameter counts, which are public;
-    observed gradient scales are not.
+    Stacked blocks are separate layers. The proportions follow the numbers of parameters, which are
+    public; the sizes of observed gradients are not.
     """
 
     def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
@@ -49,8 +49,8 @@ class PerLayer(AbstractBounded):
 class PerUnit(AbstractBounded):
     """DP-HFlow's per-unit clipping: within a layer, unit i is clipped to C_l sqrt(|G_i|_1 / |G|_1).
 
-    A unit is a row of a weight matrix with its bias. The bounds depend on the record's own gradient
-    only, and their squares add up to C_l^2.
+    A unit is a row of a weight matrix with its bias. The bounds depend only on the record's own
+    gradient, and their squares add up to C_l^2.
     """
 
     def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
@@ -58,18 +58,19 @@ class PerUnit(AbstractBounded):
         for (l1, l2), bound in zip(
             observed.unit_norms(), bounds_by_size(observed, self.clip_norm), strict=True
         ):
-            whole = jnp.sum(l1, axis=-1, keepdims=True)
-            share = jnp.where(whole > 0, l1 / jnp.where(whole > 0, whole, 1), 0)
+            total = jnp.sum(l1, axis=-1, keepdims=True)
+            share = jnp.where(total > 0, l1 / jnp.where(total > 0, total, 1), 0)
             factors.append(shrink(jnp.sqrt(l2), bound * jnp.sqrt(share)))
         return observed.weighted_sum(tuple(factors))
 
 
 class Sparsified(AbstractBounded):
-    """DP-HFlow's stochastic sparsification: small entries become 0 or the threshold, then per-layer.
+    """DP-HFlow's stochastic sparsification: small entries become 0 or a threshold, then per-layer.
 
-    With tau the k-th largest |entry| of a layer's gradient, k = (1 - sparsity) x entries, and gamma
-    uniform for each entry: entries above tau stay, those in [gamma tau, tau] become +-tau, others 0.
-    The result is clipped to C_l, so the bound does not rest on what came before.
+    Let tau be the k-th largest |entry| of a layer's gradient, with k = (1 - sparsity) x entries, and
+    gamma uniform for each entry. Entries above tau stay, those in [gamma tau, tau] become +-tau, and
+    the others become 0. The result is clipped to C_l, so the bound does not depend on the
+    sparsification.
     """
 
     sparsity: float = eqx.field(static=True, default=0.5)
@@ -88,7 +89,7 @@ class Sparsified(AbstractBounded):
             observed.per_record(), bounds, keys, stacks, strict=True
         ):
             clip_layer = partial(self._clip_layer, bound)
-            for _ in stack:  # blocks of a stack are layers of their own
+            for _ in stack:  # blocks of a stack are separate layers
                 clip_layer = jax.vmap(clip_layer)
             parts.append(clip_layer(jax.random.split(key, stack) if stack else key, grad))
         return observed.assemble(tuple(parts))
@@ -114,11 +115,14 @@ class Sparsified(AbstractBounded):
 
 
 class PerGroup(AbstractClipping):
-    """A bound C_g on the gradient of each group; one record moves the whole by sqrt(sum C_g^2)."""
+    """A bound C_g for each group of parameters; one record moves the whole by sqrt(sum C_g^2).
+
+    Two networks whose gradients differ by orders of magnitude starve one another under a common bound.
+    """
 
     clip_norms: tuple[float, ...] = eqx.field(static=True)
     layers: tuple[int, ...] = eqx.field(static=True)
-    """The group of each layer of the model, in the order of its tree."""
+    """The group of each layer of the model, in tree order."""
     loose: tuple[int, ...] = eqx.field(static=True)
     """The group of each parameter outside layers."""
 
@@ -126,22 +130,22 @@ class PerGroup(AbstractClipping):
         for bound in self.clip_norms:
             check_bound(clip_norm=bound)
         if set(self.layers + self.loose) != set(range(len(self.clip_norms))):
-            raise ValueError("every group needs parameters, and every parameter a group.")
+            raise ValueError("every group needs parameters, and every parameter needs a group.")
 
     @classmethod
     def of(
         cls, model: Any, groups: Callable[[Any], Sequence[PyTree]], clip_norms: Sequence[float]
     ) -> "PerGroup":
-        """Bounds for the parts of a model.
+        """A clipping with one bound for each part of a model.
 
         Args:
-            model: What will be trained.
-            groups: From the model to its parts, which together hold all that is trained, once.
+            model: The model to be trained.
+            groups: Maps the model to its parts, which together hold every trained array once.
             clip_norms: The bound of each part.
 
         Raises:
-            ValueError: A trained number is in no part or in several, or bounds and parts differ in
-                number.
+            ValueError: A trained array is in no part or in several, or the numbers of bounds and of
+                parts differ.
         """
         parts = groups(model)
         if len(parts) != len(clip_norms):
@@ -150,10 +154,10 @@ class PerGroup(AbstractClipping):
 
         def group_of(node: Any) -> int:
             leaves = {id(leaf) for leaf in jax.tree.leaves(node)}
-            found = [i for i, inside in enumerate(members) if leaves & inside]
-            if len(found) != 1 or not leaves <= members[found[0]]:
+            touching = [i for i, inside in enumerate(members) if leaves & inside]
+            if len(touching) != 1 or not leaves <= members[touching[0]]:
                 raise ValueError("every layer and parameter must belong to exactly one group.")
-            return found[0]
+            return touching[0]
 
         layers: list[int] = []
         loose: list[int] = []
@@ -169,7 +173,7 @@ class PerGroup(AbstractClipping):
     def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
         groups = self.layers + self.loose
         if (len(self.layers), len(self.loose)) != (len(observed.layers), len(observed.loose)):
-            raise ValueError("these groups are of another model.")
+            raise ValueError("these groups belong to another model.")
         squares = [jnp.sum(n, axis=tuple(range(n.ndim - 1))) for n in observed.norms]
         factors = [
             shrink(jnp.sqrt(sum(s for s, g in zip(squares, groups, strict=True) if g == i)), bound)

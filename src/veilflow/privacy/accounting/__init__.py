@@ -1,4 +1,4 @@
-"""Accountants: from events to epsilon. `get("pld")` is the default and tight."""
+"""Accountants: from events to epsilon. The default, `get("pld")`, is tight."""
 
 from veilflow._core import check
 from veilflow.privacy.accounting.accountant import AbstractAccountant, Answer
@@ -40,7 +40,7 @@ _ACCOUNTANTS: dict[str, AbstractAccountant] = {
 }
 
 NAMES: tuple[str, ...] = tuple(_ACCOUNTANTS)
-"""The words `get` knows."""
+"""The names that `get` knows."""
 
 
 def get(name: str) -> AbstractAccountant:

@@ -22,7 +22,7 @@ from veilflow.privacy.events import Event
 
 
 class PureAccountant(AbstractAccountant):
-    """The sum of epsilons of releases that need no delta."""
+    """Sums the epsilons of releases that need no delta."""
 
     name: ClassVar[str] = "pure"
     label: ClassVar[str] = "pure composition"
@@ -57,7 +57,7 @@ class BasicAccountant(AbstractAccountant):
 
 
 class ZCDPAccountant(AbstractAccountant):
-    """Sums rho over Gaussian, zCDP and pure releases, then converts with the numeric bound."""
+    """Sums rho over Gaussian, zCDP and pure releases, then converts it with the numeric bound."""
 
     name: ClassVar[str] = "zcdp"
     label: ClassVar[str] = "zCDP"
@@ -78,7 +78,7 @@ class ZCDPAccountant(AbstractAccountant):
 
 
 def _rho(together: Releases) -> float:
-    """The sum of rho: epsilon^2 / 2 for pure releases, an eighth for bounded range."""
+    """The sum of rho: epsilon^2 / 2 for pure releases, epsilon^2 / 8 for bounded-range ones."""
     total = 0.0
     for event, count in together:
         if isinstance(event, ev.Gaussian):
@@ -94,10 +94,10 @@ def _rho(together: Releases) -> float:
 
 
 class GDPAccountant(AbstractAccountant):
-    """mu = q sqrt(T (e^(1/sigma^2) - 1)) for T sampled Gaussians, exact only for plain ones.
+    """Gaussian DP by the central limit theorem, to compare with published numbers.
 
-    Not a bound: with little noise and few, rarely sampled steps it understates epsilon several
-    times over. It is here because published numbers were computed with it.
+    mu = q sqrt(T (e^(1/sigma^2) - 1)) for T sampled Gaussians; exact only without sampling. This is not
+    a bound: with little noise and few, rarely sampled steps it understates epsilon several times over.
     """
 
     name: ClassVar[str] = "gdp"

@@ -1,4 +1,4 @@
-"""Mechanisms: `Sensitive` (or a `ClippedSum`) in, `Released` out."""
+"""Mechanisms: each takes `Sensitive` records or a `ClippedSum` and returns a `Released` value."""
 
 from veilflow.privacy.mechanisms.choice import choose, quantile, quantiles
 from veilflow.privacy.mechanisms.gaussian import gaussian, gaussian_once

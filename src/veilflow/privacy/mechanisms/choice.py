@@ -31,25 +31,25 @@ def choose(
 
     Guarantee:
         epsilon-bounded-range, hence epsilon-DP, drawn exactly (Gumbel noise in rational
-        arithmetic). Rests on the declared `sensitivity`, which must hold for the utilities as
-        floats, after non-finite ones were replaced by `lowest`.
+        arithmetic). Assumes that the declared `sensitivity` holds for the utilities as floats, after
+        non-finite ones have been replaced by `lowest`.
 
     Args:
-        utilities: One number per candidate; or records, together with `utility_fn`.
-        sensitivity: How far adding or removing one record moves any utility, at most. For
-            replace-one, twice this is used.
-        epsilon: Privacy parameter of this one choice.
-        utility_fn: Computes the utilities from the records, behind the door.
-        monotonic: A further record moves all utilities in one direction (counts do): half the noise
-            is enough. For add/remove only.
-        lowest: Public value that NaN and minus infinity count as.
+        utilities: One number per candidate; or the records, together with `utility_fn`.
+        sensitivity: The most that adding or removing one record moves any utility. For replace-one,
+            twice this is used.
+        epsilon: Privacy parameter of this choice.
+        utility_fn: Computes the utilities from the records.
+        monotonic: Whether a further record moves all utilities in one direction, as it does for
+            counts; half the noise is then enough. For add/remove only.
+        lowest: The public value that stands for NaN and minus infinity.
         adjacency: The neighboring relation the guarantee is stated for.
 
     Returns:
-        The index of the chosen candidate with its event.
+        The index of the chosen candidate, with its event.
 
     Raises:
-        ValueError: If there is no candidate or a public argument is out of range.
+        ValueError: There is no candidate, or a public argument is out of range.
     """
     check.positive(sensitivity=sensitivity, epsilon=epsilon)
     check.finite(lowest=lowest)
@@ -89,16 +89,16 @@ def quantile(
 
     Args:
         values: One number per record.
-        probability: Which quantile, from 0 to 1.
+        probability: The quantile, from 0 to 1.
         lower: Public lower bound.
         upper: Public upper bound.
-        epsilon: Privacy parameter of this one release.
-        num_candidates: Points of the even grid between the bounds to choose from.
-        default: What a non-number counts as; the middle unless given.
+        epsilon: Privacy parameter of this release.
+        num_candidates: The number of evenly spaced points between the bounds to choose from.
+        default: The value of records that are not numbers; by default the middle.
         adjacency: The neighboring relation the guarantee is stated for.
 
     Returns:
-        A candidate point with its event.
+        A candidate point, with its event.
     """
     released = quantiles(
         values,
@@ -127,30 +127,29 @@ def quantiles(
     """Release several quantiles of a column with public bounds.
 
     Guarantee:
-        epsilon-DP in all: each quantile is an exponential mechanism with an equal share of epsilon,
-        drawn exactly on integer utilities. With `m` candidates, a quantile is off by more than
-        `2 k (log(m) + t) / epsilon` ranks with probability at most exp(-t), k being the number of
-        quantiles.
+        epsilon-DP in total: each quantile is an exponential mechanism with an equal share of epsilon,
+        drawn exactly on integer utilities. With `m` candidates and `k` quantiles, a quantile is off by
+        more than `2 k (log(m) + t) / epsilon` ranks with probability at most exp(-t).
 
     Args:
         values: One number per record; values outside the bounds count as the bound.
-        probabilities: Which quantiles, each from 0 to 1.
+        probabilities: The quantiles, each from 0 to 1.
         lower: Public lower bound.
         upper: Public upper bound.
         epsilon: Privacy parameter of all quantiles together.
-        num_candidates: Points of the even grid between the bounds to choose from.
-        default: What a non-number counts as; the middle unless given.
+        num_candidates: The number of evenly spaced points between the bounds to choose from.
+        default: The value of records that are not numbers; by default the middle.
         adjacency: The neighboring relation the guarantee is stated for.
 
     Returns:
         Points within the bounds, in the order of `probabilities` and increasing with them.
 
     Raises:
-        ValueError: If a public argument is out of range.
+        ValueError: A public argument is out of range.
     """
     check_bounds(lower, upper)
     check.count(num_candidates=num_candidates, at_least=2)
-    # convex weights cannot leave the bounds through rounding by more than the clip takes back
+    # clipped, because rounding may carry the outer points beyond the bounds
     candidates = np.clip(np.linspace(lower, upper, num_candidates), lower, upper)
     numbers = clamped(values, lower=lower, upper=upper, default=default)
     return choose_quantiles(
@@ -166,7 +165,7 @@ def choose_quantiles(
     epsilon: float,
     adjacency: Adjacency,
 ) -> Released[np.ndarray]:
-    """Quantiles of clean numbers among sorted public candidates, epsilon split evenly."""
+    """Quantiles of clean numbers among sorted public candidates, with epsilon split evenly."""
     check.positive(epsilon=epsilon)
     wanted = [_parts(probability) for probability in probabilities]
     check.count(num_probabilities=len(wanted))
@@ -177,13 +176,13 @@ def choose_quantiles(
     points: list[float] = []
     for parts in wanted:
         rest = _RESOLUTION - parts
-        # Zero at a point with `probability` of the records below. A record moves it by `rest` or
-        # `parts`; one that jumps from below to above, by their sum.
+        # Zero at a point with `probability` of the records below it. A record moves the utility by
+        # `rest` or `parts`, and one that jumps from below to above by their sum.
         utility = -np.abs(rest * below - parts * above)
         sensitivity = _RESOLUTION if adjacency is Adjacency.REPLACE_ONE else max(rest, parts)
         scale = _opendp.scale_for(2 * sensitivity / Fraction(share))
         points.append(candidates[_opendp.noisy_argmax(utility.tolist(), scale=scale)])
-    # Sorting the answers into the order of the questions is post-processing.
+    # Sorting the answers into the order of the probabilities is post-processing.
     released = np.empty(len(points))
     released[np.argsort(wanted, kind="stable")] = np.sort(points)
     event: Event = ExponentialMechanism(share)

@@ -20,19 +20,19 @@ def count_records(records: Sensitive[Any], *, epsilon: float) -> Released[int]:
     """Release the number of records with discrete Laplace (geometric) noise.
 
     Guarantee:
-        epsilon-DP for add/remove; under replace-one the count is the same for all neighbors. The
-        event is `PureDP`, not `Laplace`: at sensitivity 1 geometric noise is exactly
-        randomized response on the privacy loss, which continuous Laplace noise is better than.
+        epsilon-DP for add/remove; under replace-one all neighbors have the same count. The event is
+        `PureDP`, not `Laplace`: at sensitivity 1 the privacy loss of geometric noise is exactly that
+        of randomized response, which is worse than that of continuous Laplace noise.
 
     Args:
         records: Anything with a length, one record per item.
-        epsilon: Privacy parameter of this one release.
+        epsilon: Privacy parameter of this release.
 
     Returns:
-        The noisy count, unbiased, hence possibly negative; clamp with `.map`.
+        The noisy count. It is unbiased, so it may be negative; clamp it with `.map`.
 
     Raises:
-        ValueError: If `epsilon` is not positive.
+        ValueError: `epsilon` is not positive.
     """
     check.positive(epsilon=epsilon)
     check.instance(Sensitive, records=records)
@@ -49,15 +49,15 @@ def histogram(
     epsilon: float,
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
 ) -> Released[np.ndarray]:
-    """Release how many records hold each declared category.
+    """Release the number of records in each declared category.
 
     Guarantee:
         epsilon-DP for the whole histogram: a record is in at most one cell, so adding it moves the
-        counts by 1 in L1, replacing it by 2. Cells with no record get noise like all others.
+        counts by 1 in L1, and replacing it by 2. Empty cells get noise like all others.
 
     Args:
-        values: One value per record. Values that are not declared are counted nowhere.
-        categories: The declared, public categories, all different.
+        values: One value per record. Values that are not declared are not counted.
+        categories: The declared, public categories, without repetitions.
         epsilon: Privacy parameter of the whole histogram.
         adjacency: The neighboring relation the guarantee is stated for.
 
@@ -65,7 +65,7 @@ def histogram(
         Noisy counts (int64, unbiased, possibly negative), in the order of `categories`.
 
     Raises:
-        ValueError: If categories repeat or are missing, or `epsilon` is not positive.
+        ValueError: Categories repeat or are missing, or `epsilon` is not positive.
     """
     check.positive(epsilon=epsilon)
     declared = list(categories)
@@ -81,7 +81,7 @@ def histogram(
 
 
 def count_values(records: Any) -> Counter[Any]:
-    """How often each value occurs; a record nothing can be looked up by counts nowhere."""
+    """How often each value occurs; unhashable records are not counted."""
     items = records.tolist() if hasattr(records, "tolist") else list(records)
     try:
         return Counter(items)
@@ -107,12 +107,12 @@ def discrete_gaussian(
     """Release integers (counts, a histogram, a marginal) with discrete Gaussian noise.
 
     Guarantee:
-        rho-zCDP with rho = 1 / (2 noise_multiplier^2), exactly: integers in, integers out. Rests on
-        the declared `sensitivity`.
+        rho-zCDP with rho = 1 / (2 noise_multiplier^2), exactly: integers in, integers out. Assumes
+        that the declared `sensitivity` holds.
 
     Args:
         query: An array of integers computed from the records.
-        sensitivity: How far, in L2, adding or removing one record moves the array. For
+        sensitivity: The most that adding or removing one record moves the array in L2. For
             replace-one, twice this is used.
         noise_multiplier: Noise parameter over sensitivity.
         adjacency: The neighboring relation the guarantee is stated for.
@@ -121,8 +121,8 @@ def discrete_gaussian(
         The noisy integers (int64), in the shape of the query.
 
     Raises:
-        TypeError: If the query does not hold integers.
-        ValueError: If a public argument is out of range.
+        TypeError: The query does not hold integers.
+        ValueError: A public argument is out of range.
 
     References:
         Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", Theorem 4.
@@ -136,6 +136,6 @@ def discrete_gaussian(
     stddev = _opendp.scale_for(Fraction(noise_multiplier) * Fraction(sensitivity) * doubled)
     check.positive(noise_stddev=stddev)
     noisy = _opendp.add_discrete_gaussian(numbers.ravel().tolist(), stddev=stddev)
-    # the next float up, so that rounding never claims too little
+    # the next float up, so that rounding never claims too small a cost
     rho = math.nextafter(1 / (2 * noise_multiplier**2), math.inf)
     return Released(np.array(noisy, dtype=np.int64).reshape(numbers.shape), ZeroConcentrated(rho))

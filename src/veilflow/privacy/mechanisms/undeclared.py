@@ -25,30 +25,30 @@ def private_bounds(
     failure: float = 1e-6,
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
 ) -> Released[tuple[float, float]]:
-    """Release a lower and an upper bound that hold nearly all records, from a vast public range.
+    """Release a lower and an upper bound that hold nearly all records, within a vast public range.
 
     Guarantee:
-        epsilon-DP: a histogram over the powers of two between `smallest` and `largest`, positive
-        and negative, with discrete Laplace noise; the rest is post-processing. The bounds are the
-        outer edges of the outermost cells whose noisy count stands out of the noise, so they are
-        rough (a factor of two) and ignore a few outliers; `quantiles` between them, also paid,
-        sharpens them.
+        epsilon-DP: a histogram over the powers of two between `smallest` and `largest`, positive and
+        negative, gets discrete Laplace noise; the rest is post-processing. The bounds are the outer
+        edges of the outermost cells whose noisy counts exceed the noise, so they are rough (up to a
+        factor of two) and ignore a few outliers. `quantiles` between them, at a further price, are
+        sharper.
 
     Args:
         values: One number per record. NaN counts as zero, infinities as plus or minus `largest`.
         epsilon: Privacy parameter of both bounds together.
         smallest: Public magnitude below which numbers are as good as zero.
-        largest: Public magnitude no honest record exceeds.
-        failure: Probability that an empty cell passes for an occupied one and the bounds come
-            out too wide. A cell needs about log(cells / failure) / epsilon records to be seen.
+        largest: Public magnitude that no honest record exceeds.
+        failure: Probability that an empty cell is taken for an occupied one, which makes the bounds
+            too wide. A cell needs about log(cells / failure) / epsilon records to be noticed.
         adjacency: The neighboring relation the guarantee is stated for.
 
     Returns:
-        `(lower, upper)` with lower < upper, and their event. Where no cell stands out, which is
-        likely with few records, the whole public range.
+        `(lower, upper)` with lower < upper, and their event. If no cell stands out, which is likely
+        with few records, they are the whole public range.
 
     Raises:
-        ValueError: If a public argument is out of range.
+        ValueError: A public argument is out of range.
     """
     check.positive(epsilon=epsilon, smallest=smallest, largest=largest)
     check.fraction(failure=failure)
@@ -83,23 +83,23 @@ def discover_categories(
 
     Guarantee:
         (epsilon, delta)-DP: every category that occurs gets discrete Laplace noise on its count and
-        is released if that reaches `threshold_for(epsilon, delta)`. One held by a single record
-        passes with probability at most delta; for all others adding a record moves one count by 1.
-        Under replace-one two counts move, so the noise scale doubles.
+        is released if the result reaches `threshold_for(epsilon, delta)`. A category that a single
+        record holds passes with probability at most delta; for all others, adding a record moves one
+        count by 1. Under replace-one two counts move, so the noise scale doubles.
 
     Args:
-        values: One category per record: text, numbers, booleans or bytes. Anything else, None
-            and NaN included, counts as the category None, which must pass like the others.
+        values: One category per record: text, numbers, booleans or bytes. Anything else, including
+            None and NaN, is the category None, which must pass like the others.
         epsilon: Privacy parameter of the counts.
-        delta: Probability that a category held by one record is released.
+        delta: Probability that a category of a single record is released.
         adjacency: The neighboring relation the guarantee is stated for.
 
     Returns:
-        Pairs of category and noisy count, ordered by type and value, never by the records. A column
-        that mixes types has 1, 1.0 and True apart, which is why this is no dict.
+        Pairs of category and noisy count, ordered by type and value, never by the records. This is
+        not a dict, because a column of mixed types has 1, 1.0 and True as separate categories.
 
     Raises:
-        ValueError: If a public argument is out of range.
+        ValueError: A public argument is out of range.
     """
     threshold = threshold_for(epsilon=epsilon, delta=delta, adjacency=adjacency)
     records = one_per_record(values)
@@ -119,15 +119,15 @@ def discover_categories(
 def threshold_for(
     *, epsilon: float, delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE
 ) -> int:
-    """The smallest count threshold that a category of one record passes with probability <= delta.
+    """The smallest threshold that a category of one record reaches with probability <= delta.
 
     Args:
         epsilon: Privacy parameter of the counts.
-        delta: The probability allowed.
+        delta: The allowed probability.
         adjacency: Under replace-one the noise is twice as wide.
 
     Returns:
-        A whole number of at least 1.
+        An integer of at least 2.
     """
     check.positive(epsilon=epsilon)
     check.fraction(delta=delta)
@@ -139,8 +139,8 @@ def threshold_for(
 
 
 def _category(item: Any) -> tuple[str, Category]:
-    # The kind makes mixed columns sortable. Equal values get one spelling, so that which of them
-    # came first in the records (0.0 or -0.0) shows nowhere.
+    # The kind makes mixed columns sortable. Equal values (0.0 and -0.0) get one spelling, so that the
+    # result does not show which of them came first in the records.
     if isinstance(item, np.generic):
         item = cast("np.generic[Any]", item).item()
     if isinstance(item, bool):
