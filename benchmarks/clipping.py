@@ -21,7 +21,7 @@ from benchmarks import setting
 from benchmarks.records import PEERS_HINT, Record, record
 from benchmarks.timing import Contestant, compare
 from veilflow.engine import Flat, TrainingPlan
-from veilflow.engine.memory import choose_chunk
+from veilflow.engine.blocks import choose_chunk
 from veilflow.engine.step import Step
 from veilflow.flows import Chain, Flow, Scan
 from veilflow.nn import MaskedDense

@@ -23,7 +23,7 @@ from benchmarks import generated_images, setting
 from benchmarks.records import Record, record
 from benchmarks.timing import Contestant, clock, compare, in_fresh_process
 from veilflow.engine import PerGroup, TrainingPlan
-from veilflow.engine.memory import choose_chunk
+from veilflow.engine.blocks import choose_chunk
 from veilflow.engine.parts import PartsStep
 from veilflow.images import to_unit
 from veilflow.nn.frozen import trainable_part

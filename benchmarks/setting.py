@@ -15,9 +15,8 @@ import optax
 from jaxtyping import Array
 
 from veilflow.engine import Flat, Optimizer, Secret, TrainingPlan
-from veilflow.engine.blocks import step_words
+from veilflow.engine.blocks import choose_chunk, step_words
 from veilflow.engine.loop import noise_of
-from veilflow.engine.memory import choose_chunk
 from veilflow.engine.step import Step
 from veilflow.flows import Flow, maf
 from veilflow.privacy.events import Gaussian

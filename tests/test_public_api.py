@@ -1,5 +1,6 @@
 """What the package exports is sorted, importable and documented; importing it stays light."""
 
+import ast
 import dataclasses
 import importlib
 import inspect
@@ -7,6 +8,7 @@ import json
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -26,8 +28,8 @@ HEAVY = (
 
 
 def module_names() -> list[str]:
-    found = pkgutil.walk_packages(veilflow.__path__, prefix="veilflow.")
-    return ["veilflow", *(m.name for m in found if not m.name.endswith("__main__"))]
+    modules = pkgutil.walk_packages(veilflow.__path__, prefix="veilflow.")
+    return ["veilflow", *(m.name for m in modules if not m.name.endswith("__main__"))]
 
 
 def exports(module: ModuleType) -> list[str]:
@@ -47,18 +49,45 @@ def lacks_docstring(value: object) -> bool:
     return not doc.strip() or doc.startswith(f"{getattr(value, '__name__', '')}(")
 
 
-@pytest.mark.parametrize("name", module_names())
-def test_every_export_is_sorted_importable_and_documented(name: str):
-    module = importlib.import_module(name)
+def faults(module: ModuleType) -> list[str]:
+    """What is wrong with a module's docstring and exports."""
     names = exports(module)
-    assert names == sorted(set(names), key=style)
-    assert [n for n in names if not hasattr(module, n)] == []
-    assert [n for n in names if lacks_docstring(getattr(module, n))] == []
+    return [
+        *(["module has no docstring"] if not (module.__doc__ or "").strip() else []),
+        *(["exports are not sorted"] if names != sorted(set(names), key=style) else []),
+        *(f"{name} cannot be imported" for name in names if not hasattr(module, name)),
+        *(f"{n} has no docstring" for n in names if lacks_docstring(getattr(module, n, None))),
+    ]
 
 
-@pytest.mark.parametrize("name", module_names())
-def test_every_module_says_what_it_is_for(name: str):
-    assert (importlib.import_module(name).__doc__ or "").strip()
+def test_every_module_is_documented_and_its_exports_are_sorted_importable_and_documented():
+    wrong = {name: faults(importlib.import_module(name)) for name in module_names()}
+    assert {name: reasons for name, reasons in wrong.items() if reasons} == {}
+
+
+def test_the_check_itself_sees_what_is_wrong():
+    module = ModuleType("bad")
+    silent = dataclasses.make_dataclass("Silent", ["x"])
+    module.__dict__.update(__all__=["load", "Silent", "Gone"], load=len, Silent=silent)
+    assert faults(module) == [
+        "module has no docstring",
+        "exports are not sorted",
+        "Gone cannot be imported",
+        "Silent has no docstring",
+    ]
+
+
+def test_the_list_of_public_names_is_read_alike_by_type_checkers_and_by_python():
+    stub = Path(veilflow.__file__).with_suffix(".pyi").read_text("utf-8")
+    imported = [node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom)]
+    aliases = [alias for node in imported for alias in node.names]
+    # "X as X" is what makes a name of a stub public
+    assert [alias.name for alias in aliases] == [alias.asname for alias in aliases]
+    assert sorted(alias.name for alias in aliases) == veilflow.__all__
+    assert {*veilflow.__all__, "__version__"} == set(dir(veilflow))
+    assert importlib.import_module("veilflow.audit") is veilflow.audit
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = veilflow.nonsense
 
 
 def test_the_docstring_check_sees_through_what_dataclasses_generate():

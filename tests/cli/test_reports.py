@@ -127,7 +127,7 @@ def test_a_report_beyond_the_policy_is_refused(veilflow, model, policy):
 
 def test_a_policy_that_says_nothing_is_an_error_and_not_a_blank_cheque(veilflow, policy):
     policy("max_epsilom = 1")
-    refused(veilflow(*FIT, "--out", "m.veil"), "is no field of a policy")
+    refused(veilflow(*FIT, "--out", "m.veil"), "is not a field of a policy")
 
 
 # the ledger of a data set

@@ -9,7 +9,7 @@ import pytest
 
 from veilflow import nn
 from veilflow.engine import AdaptiveQuantile, Flat, Optimizer, PerLayer, Sparsified, TrainingPlan
-from veilflow.engine.memory import choose_chunk
+from veilflow.engine.blocks import choose_chunk
 from veilflow.privacy.events import Gaussian, NonPrivate, PoissonSampled, Repeated
 
 SOUND = {

@@ -13,8 +13,8 @@ from tests import quick
 from tests.flows.test_bijections import shaken
 from veilflow._core.errors import PrivacyError
 from veilflow.flows import AbstractBase, Flow, StandardNormal, iaf, maf, nsf, realnvp
-from veilflow.nn.once import check_taps_used_once
 from veilflow.nn.tap import is_layer, with_tap, zero_tap
+from veilflow.nn.uses import check_taps_used_once
 
 ARCHITECTURES: dict[str, Callable[..., Flow]] = {
     "maf": maf,

@@ -15,8 +15,8 @@ from tests.flows import hostile
 from tests.flows.test_bijections import made
 from veilflow.flows import AbstractBijection, Planar, Sylvester
 from veilflow.flows.bijections import _tanh_unit as unit
-from veilflow.nn.once import check_taps_used_once
 from veilflow.nn.tap import is_layer, with_tap, zero_tap
+from veilflow.nn.uses import check_taps_used_once
 
 DIM = 5
 BOTH = ["inverse_and_private_log_det", "forward_and_log_det"]

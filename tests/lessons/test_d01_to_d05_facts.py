@@ -7,7 +7,7 @@ import veilflow as vf
 from tests.lessons import small
 from veilflow import audit
 from veilflow.privacy.guarantees import Sensitive
-from veilflow.privacy.mechanisms.partition import discover_categories
+from veilflow.privacy.mechanisms.undeclared import discover_categories
 from veilflow.releases.training import PrivateTraining
 from veilflow.tabular.codec import encode
 from veilflow.tabular.io import read_rows

@@ -11,7 +11,7 @@ from veilflow.privacy.accounting.conversions import epsilon_of_mu
 from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated, Together
 from veilflow.privacy.guarantees import ClippedSum, Sensitive
 from veilflow.privacy.ledger import Ledger
-from veilflow.privacy.mechanisms.counting import count_records, histogram
+from veilflow.privacy.mechanisms.integers import count_records, histogram
 from veilflow.privacy.unit import Adjacency
 
 
@@ -58,7 +58,7 @@ def test_d07_one_record_moves_the_sum_by_the_declared_sensitivity_at_most(seed, 
 
 
 def test_d07_counts_move_by_one(monkeypatch):
-    from veilflow.privacy.mechanisms import counting
+    from veilflow.privacy.mechanisms import integers
 
     seen = []
 
@@ -66,7 +66,7 @@ def test_d07_counts_move_by_one(monkeypatch):
         seen.append((np.asarray(values, float), sensitivity))
         return list(values), 1.0
 
-    monkeypatch.setattr(counting._opendp, "add_discrete_laplace", recorded)
+    monkeypatch.setattr(integers._opendp, "add_discrete_laplace", recorded)
     for rows in (["a", "b", "b"], ["a", "b"]):
         histogram(Sensitive(np.array(rows), description="x"), categories=["a", "b"], epsilon=1.0)
         count_records(Sensitive(np.array(rows), description="x"), epsilon=1.0)

@@ -68,7 +68,7 @@ def test_d19_the_relation_of_neighbors_is_stated_carried_and_not_mixed(tmp_path)
     for adjacency in Adjacency:
         ledger = Ledger(adjacency=adjacency).spend(Gaussian(9.0), purpose="x")
         one.reserve(ledger, dataset="people", delta=1e-6)
-    with pytest.raises(vf.PrivacyError, match="do not add up"):
+    with pytest.raises(vf.PrivacyError, match="do not compose"):
         one.total(dataset="people", delta=1e-6)
 
 

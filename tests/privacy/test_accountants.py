@@ -171,7 +171,7 @@ def test_a_slack_priced_at_one_epsilon_understates_at_a_smaller_delta():
 
 
 def test_a_sampled_distance_is_refused():
-    with pytest.raises(PrivacyError, match="gain from sampling"):
+    with pytest.raises(PrivacyError, match="amplified by sampling"):
         PLD.epsilon(ev.PoissonSampled(0.5, ev.TotalVariation(1e-6)), delta=1e-5)
 
 

@@ -114,9 +114,9 @@ def test_impossible_settings_are_refused_before_any_search(bad):
 def test_the_same_question_is_answered_from_memory():
     asked = {"sampling_rate": 0.013, "steps": 777}
     first = calibration.noise_multiplier(Budget(1.0, 1e-5), **asked)
-    hits = calibration._noise_multiplier.cache_info().hits
+    hits = calibration._solved.cache_info().hits
     assert calibration.noise_multiplier(Budget(1.0, 1e-5), **asked) == first
-    assert calibration._noise_multiplier.cache_info().hits == hits + 1
+    assert calibration._solved.cache_info().hits == hits + 1
 
 
 @dataclass

@@ -114,7 +114,7 @@ def test_reservations_that_are_not_there_cannot_be_spent(journal):
 def test_ledgers_of_different_neighbors_do_not_add_up(journal):
     reserve(journal)
     reserve(journal, Ledger(adjacency=Adjacency.REPLACE_ONE, entries=ONE.entries))
-    with pytest.raises(PrivacyError, match="do not add up"):
+    with pytest.raises(PrivacyError, match="do not compose"):
         journal.total(dataset="a", delta=DELTA)
 
 

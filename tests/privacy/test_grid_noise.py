@@ -42,6 +42,11 @@ def on_device(noise, total, key):
     return noise.added(total, key)
 
 
+@eqx.filter_jit
+def drawn_on_device(noise, key, size):
+    return noise.draws(key, [size])[0]
+
+
 def draws(where: str, shape: tuple[int, int], grid) -> np.ndarray:
     """Whole numbers of several releases, in grid units."""
     if where == "host":
@@ -141,7 +146,7 @@ def test_a_grid_that_cannot_exist_is_refused():
 def test_a_device_release_is_the_integer_sum_computed_exactly(total, seed):
     noise = GridNoise.on(GRID)
     got = np.asarray(on_device(noise, total, words(seed)))
-    added = np.asarray(noise.draws(jnp.asarray(words(seed)), [6])[0])
+    added = np.asarray(drawn_on_device(noise, jnp.asarray(words(seed)), 6))
     for value, add, result in zip(total.tolist(), added.tolist(), got.tolist(), strict=True):
         units = 0 if math.isnan(value) else max(-(2**30), min(2**30, value / GRID.spacing))
         assert result == np.float32((round(units) + add) * GRID.spacing)

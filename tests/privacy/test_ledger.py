@@ -113,7 +113,7 @@ def _changed(**changes):
 
 def test_an_older_ledger_is_refused_in_one_sentence():
     old = _changed(format=1, assumptions=["nobody has two rows"])
-    with pytest.raises(ArtifactError, match="another format than 2") as refused:
+    with pytest.raises(ArtifactError, match="not have format 2") as refused:
         Ledger.from_json(old)
     assert str(refused.value).count(".") == 1
 

@@ -65,7 +65,7 @@ def test_a_policy_is_read_from_a_file(written):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("max_epsilom = 4", "'max_epsilom' is no field"),
+        ("max_epsilom = 4", "'max_epsilom' is not a field"),
         ("max_epsilon = '4'", "max_epsilon must be a number"),
         ("max_epsilon = true", "max_epsilon must be a number"),
         ("max_epsilon = 0", "above 0"),

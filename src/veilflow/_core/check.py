@@ -1,7 +1,7 @@
 """Argument checks that name the argument: `check.positive(clip_norm=clip_norm)`.
 
-Every message says what was given, what is allowed and, where there is one, the way out.
-Checks never print the value of a record: they are for public settings only.
+Every message says what was given, what is allowed and, if there is a hint, what to do. The checks are
+for public settings only: they must never print the value of a record.
 """
 
 import math
@@ -14,7 +14,7 @@ def _number(name: str, value: Any) -> float:
         raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
     try:
         number = float(value)
-    except OverflowError:  # a whole number beyond the largest double
+    except OverflowError:  # an integer beyond the largest double
         return -math.inf if value < 0 else math.inf
     if math.isnan(number):
         raise ValueError(f"{name} must be a number, got NaN.")
@@ -64,8 +64,8 @@ def whole(**named: object) -> None:
     """Raise unless every named value is a whole number."""
     for name, value in named.items():
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            given = repr(value) if isinstance(value, numbers.Number | str) else type(value).__name__
-            raise TypeError(f"{name} must be a whole number, got {given[:40]}.")
+            shown = repr(value) if isinstance(value, numbers.Number | str) else type(value).__name__
+            raise TypeError(f"{name} must be a whole number, got {shown[:40]}.")
 
 
 def count(*, at_least: int = 1, hint: str = "", **named: Any) -> None:
@@ -85,15 +85,14 @@ def one_of(allowed: tuple[str, ...], **named: object) -> None:
 
 
 def instance(kind: Any, *, hint: str = "", **named: object) -> None:
-    """Raise unless every named value is an object of a class, or of one of a union of classes.
+    """Raise unless every named value is an instance of a class, or of one of a union of classes.
 
-    For callers without a type checker: where a guarantee rests on a type, it is checked at run time.
+    Not all callers use a type checker, so types on which a guarantee rests are checked at run time.
     """
     for name, value in named.items():
         if not isinstance(value, kind):
             allowed = " or ".join(one.__name__ for one in get_args(kind) or (kind,))
-            given = type(value).__name__
-            raise TypeError(f"{name} must be {allowed}, got {given}.{_tail(hint)}")
+            raise TypeError(f"{name} must be {allowed}, got {type(value).__name__}.{_tail(hint)}")
 
 
 def _tail(hint: str) -> str:

@@ -1,4 +1,4 @@
-"""A compiled function over many rows: in chunks of one size, so that it is compiled once."""
+"""A compiled function applied to many rows in chunks of one size, so that it is compiled once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +9,12 @@ from jaxtyping import PyTree
 
 
 def apply_in_chunks(fn: Callable[[Any], Any], rows: PyTree[np.ndarray], *, size: int) -> np.ndarray:
-    """`fn` over chunks of `size` rows, put together; the last chunk is padded with zeros.
+    """`fn` of chunks of `size` rows, concatenated; the last chunk is padded with zeros.
 
     Args:
-        fn: From (size, ...) to an array with a first axis of `size`; each row by itself.
-        rows: An array of rows, or a tree of arrays that have the rows as first axis; there may be
-            none.
-        size: Rows in a chunk.
+        fn: Maps (size, ...) to an array with a first axis of `size`, each row by itself.
+        rows: An array of rows, or a tree of arrays with the rows as first axis; there may be no rows.
+        size: Number of rows in a chunk.
     """
     num = len(jax.tree.leaves(rows)[0])
     parts = []

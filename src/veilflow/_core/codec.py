@@ -2,9 +2,9 @@
 
 A dataclass becomes an object with exactly its fields. A family of classes (`Tagged`) adds the name of
 the member: `{"kind": "Count", "purpose": "number of records", "epsilon": 0.02}`. Reading runs no code
-from a file: only a class that is imported already and belongs to the expected family can be named.
-Nothing is coerced: "3" is no number and 1 is no truth value. A class whose JSON is a format of its
-own, which people write too, brings it along (`OwnFormat`).
+from a file: it can only name a class that is already imported and belongs to the expected family.
+Nothing is coerced: "3" is not a number, and 1 is not a boolean. A class that people also write by
+hand may define its own JSON format (`OwnFormat`).
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Tagged:
-    """Base of a family of frozen dataclasses whose members are told apart by name."""
+    """Base of a family of frozen dataclasses, which JSON distinguishes by class name."""
 
     kind: ClassVar[str]
 
@@ -30,27 +30,27 @@ class Tagged:
 
 
 class OwnFormat(ABC):
-    """Base of a class that writes and reads its JSON itself."""
+    """Base of a class that writes and reads its own JSON."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values that `from_json` takes back."""
+        """Plain JSON values that `from_json` reads."""
 
     @classmethod
     @abstractmethod
     def from_json(cls, document: Any, /) -> Self:
-        """What `to_json` described.
+        """The object that `to_json` wrote.
 
         Raises:
-            ValueError: It did not.
+            ValueError: `document` is anything else.
         """
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON has it: objects, lists, texts, numbers, truth values and None.
+    """`value` as JSON: dicts, lists, strings, numbers, booleans and None.
 
     Raises:
-        TypeError: It holds something that JSON has no word for.
+        TypeError: It holds something that has no JSON form.
     """
     if isinstance(value, enum.Enum):
         return value.value
@@ -75,10 +75,10 @@ def restored(cls: Any, data: Any) -> Any:
 
     Args:
         cls: A dataclass, or any type that a field of one may have.
-        data: As JSON gives it back.
+        data: The JSON values.
 
     Raises:
-        ValueError: `data` is no such thing, or the class refuses its values.
+        ValueError: `data` does not describe a `cls`, or the class refuses its values.
     """
     origin, parts = get_origin(cls), get_args(cls)
     if cls is Any:
@@ -107,7 +107,7 @@ def restored(cls: Any, data: Any) -> Any:
 
 
 def _first(kinds: tuple[Any, ...], data: Any) -> Any:
-    """By the first type that takes `data`: types are exact, so that is the one it was."""
+    """Restored by the first type that accepts `data`. Types are exact, so that is the right one."""
     for kind in kinds:
         try:
             return restored(kind, data)
@@ -118,18 +118,18 @@ def _first(kinds: tuple[Any, ...], data: Any) -> Any:
 
 def _member(family: type[Tagged], data: dict[str, Any]) -> type:
     """The class of a family that `data` names."""
-    named, waiting = str(data.get("kind")), [family]
+    kind, waiting = str(data.get("kind")), [family]
     while waiting:
         one = waiting.pop()
-        if one.__name__ == named and dataclasses.is_dataclass(one):
+        if one.__name__ == kind and dataclasses.is_dataclass(one):
             return one
         waiting += one.__subclasses__()
-    raise ValueError(f"unknown kind of {family.__name__}: {named[:40]!r}.")
+    raise ValueError(f"unknown kind of {family.__name__}: {kind[:40]!r}.")
 
 
 def _made(cls: type, data: dict[str, Any]) -> Any:
     if not dataclasses.is_dataclass(cls):
-        raise ValueError(f"{cls.__name__} is not made of fields.")
+        raise ValueError(f"{cls.__name__} is not a dataclass.")
     fields = _fields(cls)
     names = set(fields) | ({"kind"} if issubclass(cls, Tagged) else set())
     if set(data) != names:
@@ -142,6 +142,6 @@ def _made(cls: type, data: dict[str, Any]) -> Any:
 
 @cache
 def _fields(cls: type) -> dict[str, Any]:
-    """Names and types of the fields that the constructor takes."""
+    """The names and types of the fields that the constructor takes."""
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}

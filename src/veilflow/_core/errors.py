@@ -1,25 +1,25 @@
-"""The exceptions veilflow raises beside `ValueError` and `TypeError`, and its warnings."""
+"""Exceptions that veilflow raises besides `ValueError` and `TypeError`, and its warnings."""
 
 
 class VeilflowError(Exception):
-    """Base of all errors that are veilflow's own."""
+    """Base of all errors of veilflow."""
 
 
 class PrivacyError(VeilflowError):
-    """Going on would break, or could not prove, a promised guarantee."""
+    """Going on would break a promised guarantee, or the guarantee could not be proved."""
 
 
 class BudgetError(PrivacyError):
-    """A request would spend more than the budget has left; nothing was touched."""
+    """A request would spend more than is left of the budget. Nothing was read or spent."""
 
 
 class NotPrivateWarning(UserWarning):
-    """A result is about to be made without any privacy, because that was asked for."""
+    """A result is about to be computed without any privacy, as requested."""
 
 
 class FewRecordsWarning(UserWarning):
-    """There are few records for the noise of a fit, and its result is less sure for it."""
+    """There are few records for the noise of a fit, which makes its result less reliable."""
 
 
 class ArtifactError(VeilflowError):
-    """A model file or checkpoint is damaged, foreign or newer than this library."""
+    """A file is damaged, was not written by veilflow, or is newer than this version."""

@@ -1,12 +1,11 @@
-"""Fields of frozen settings: each is checked and made plain once, where the settings are made.
+"""Fields of frozen settings: the constructor checks each of them and converts it to a plain value.
 
     def __post_init__(self) -> None:
         convert(self, steps=count(at_least=0), clip_norm=optional(positive), average=flag)
 
-A rule takes the name of a field and what was given for it. It gives back a plain Python value, or
-raises an error that names the field. NumPy's scalars are taken like Python's numbers, and nothing
-behind the constructor sees them: they would not go into a file, and print differently where a text is
-hashed.
+A rule takes the name of a field and its value. It returns a plain Python value or raises an error
+that names the field. NumPy scalars are accepted and converted to Python numbers: they could not be
+written to JSON, and their different `repr` would change hashes.
 """
 
 import os
@@ -18,18 +17,18 @@ import numpy as np
 from veilflow._core import check
 
 Rule = Callable[[str, Any], Any]
-"""From the name of a field and a given value to a plain one."""
+"""Maps the name of a field and a value to a plain value."""
 
 
 def convert(settings: Any, **rules: Rule) -> None:
-    """Replace fields of a frozen dataclass by what their rules make of them."""
+    """Replace fields of a frozen dataclass by what their rules return."""
     for name, rule in rules.items():
-        # the one place where settings change after they were made; before anybody has seen them
+        # the only place where frozen settings change, before anyone else has seen them
         object.__setattr__(settings, name, rule(name, getattr(settings, name)))
 
 
 def optional(rule: Rule) -> Rule:
-    """`rule`, or None for no choice."""
+    """By `rule`, or None."""
     return lambda name, value: None if value is None else rule(name, value)
 
 
@@ -91,16 +90,16 @@ def word(*allowed: str) -> Rule:
 
 
 def either(words: Rule, rule: Rule) -> Rule:
-    """A text by the rule for words, and anything else by the other rule."""
+    """A string by the rule for words, and anything else by the other rule."""
     return lambda name, value: (words if isinstance(value, str) else rule)(name, value)
 
 
 def instance(kind: type, such_as: str) -> Rule:
-    """A value of a class.
+    """An instance of a class.
 
     Args:
         kind: The class.
-        such_as: What to write for one.
+        such_as: How to describe it in an error message.
     """
 
     def rule(name: str, value: Any) -> Any:
@@ -115,8 +114,8 @@ def each(rule: Rule, *, lengths: tuple[int, ...] | None = None) -> Rule:
     """A tuple of values, each by `rule`.
 
     Args:
-        rule: Of one value.
-        lengths: How many there may be; None for any number.
+        rule: The rule of one value.
+        lengths: The allowed lengths; None for any length.
     """
 
     def every(name: str, value: Any) -> tuple[Any, ...]:
@@ -131,7 +130,7 @@ def each(rule: Rule, *, lengths: tuple[int, ...] | None = None) -> Rule:
 
 
 def one_or_each(rule: Rule) -> Rule:
-    """One value, or a tuple of them with one for each of something."""
+    """One value, or a tuple of several."""
     several = each(rule)
 
     def numbers(name: str, value: Any) -> Any:

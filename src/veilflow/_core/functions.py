@@ -1,7 +1,7 @@
-"""A text that tells functions apart: what a run is bound to where a user brings the mathematics.
+"""A hash of functions that users bring along, such as the likelihood of a model.
 
-A plan cannot hold a function, and a run that goes on with another one would put the same noise on
-other numbers. So a plan holds a hash of what the function computes by.
+A plan cannot store a function, but a run that resumes with another function would add the same noise to
+other numbers. So a plan stores a hash of the code and constants of the function instead.
 """
 
 import dataclasses
@@ -19,16 +19,16 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 def code_hash(function: Callable[..., Any]) -> str:
     """A hash of a function's code and constants, the same in every process of one version of Python.
 
-    It covers defaults, the values that the function closes over, the numbers and arrays it reads from
-    its module, and functions of the same module that it calls. Other objects count by their type
-    alone, and other libraries by the names that are used of them: a change inside these is not seen.
+    It covers default arguments, the closure, the numbers and arrays that the function reads from its
+    module, and functions of the same module that it calls. Of other objects it covers the type only,
+    and of other libraries the names in use, so it does not notice a change inside these.
     """
     parts = repr(_described(function, frozenset()))
     return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
 
 
 def _described(value: Any, inside: frozenset[int]) -> Any:
-    """`value` as nested lists of texts; `inside` holds what is being described already."""
+    """`value` as nested lists of strings; `inside` holds the ids of values that contain it."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if id(value) in inside:
@@ -69,7 +69,7 @@ def _described(value: Any, inside: frozenset[int]) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether it is an array of numbers, of NumPy or JAX; keys of a generator are none."""
+    """Whether it is an array of numbers, of NumPy or JAX; random keys are not."""
     kind = getattr(getattr(value, "dtype", None), "kind", "O")
     return hasattr(value, "__array__") and not isinstance(value, type) and kind not in "OV"
 
@@ -77,13 +77,13 @@ def _is_array(value: Any) -> bool:
 def _is_filled(cell: types.CellType) -> bool:
     try:
         _ = cell.cell_contents
-    except ValueError:  # of a name that is not bound yet
+    except ValueError:  # the name is not bound yet
         return False
     return True
 
 
 def _read(function: types.FunctionType) -> dict[str, Any]:
-    """What a function reads from its module: values, and functions that are defined there."""
+    """The global values that a function reads, and functions of the same module that it uses."""
     names, waiting = set(), [function.__code__]
     while waiting:
         code = waiting.pop()

@@ -1,12 +1,13 @@
-"""An append-only file of JSON entries that threads and processes share: a database of SQLite.
+"""An append-only file of JSON entries that threads and processes share: an SQLite database.
 
-An append is a transaction: it is on the disk as a whole or not there, whatever is killed or loses
-power, and it excludes every other append. An entry is sealed with a hash of itself and of all entries
-before it, so that one that was changed, moved or taken out shows; the first entry is the title, which
-says whose journal this is. At rest there is one file; what a crash leaves beside it (`-journal`) is
-SQLite's own, and the next reader uses it to undo half a transaction. Keep both together.
+An append is a transaction: it is on disk completely or not at all, even if a process is killed or the
+power fails, and it excludes every other append. Every entry is sealed with a hash of itself and of
+all entries before it, so that a changed, moved or removed entry is noticed. The first entry is the
+title, which says what the journal is for. At rest there is one file. A crash may leave a second one
+(`-journal`) of SQLite, with which the next reader undoes the unfinished transaction. Keep both
+together.
 
-What no file can notice: that it was put back to an older copy, or that a copy is used beside it.
+No file can notice that it was replaced by an older copy, or that a copy of it is in use elsewhere.
 """
 
 import contextlib
@@ -36,15 +37,15 @@ _SETTINGS = (
     "PRAGMA trusted_schema = OFF",
     "PRAGMA cell_size_check = ON",
     "PRAGMA mmap_size = 0",
-    # more than FULL: a commit deletes a file, and without flushing the folder, too, a loss of power
-    # could bring that file back and undo an append whose answer was given
+    # more than FULL: a commit deletes a file, and if the folder is not flushed, too, a power failure
+    # could bring that file back and undo an append that was already acknowledged
     "PRAGMA synchronous = EXTRA",
     "PRAGMA fullfsync = ON",
 )
 _INSERT = "INSERT INTO entries VALUES (?, ?, ?)"
 _SELECT = "SELECT number, body, seal FROM entries WHERE number >= ? ORDER BY number"
 _PATIENCE = 60.0
-"""Seconds to wait for others who write."""
+"""Seconds to wait for other writers."""
 _LARGEST = 256 * 2**20
 _RESTORE = (
     "Nothing was changed. Restore the file from a copy; until then what was spent is not known, so "
@@ -53,31 +54,31 @@ _RESTORE = (
 
 
 class Journal:
-    """One file, opened anew by every call. Entries are added, and never changed or removed.
+    """One file, which every call opens anew. Entries are added and never changed or removed.
 
     Args:
-        path: The file, on a local disk: locks of network file systems are not to be relied on.
-        title: Whose journal it is; one with another title is refused.
-        begin: Whether a file that is missing or empty is a journal without entries, which the first
-            append begins. Otherwise it is refused.
+        path: The file, on a local disk: locks of network file systems are not reliable.
+        title: What the journal is for; a file with another title is refused.
+        begin: Whether a missing or empty file counts as a journal without entries, which the first
+            append creates. Otherwise it is refused.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, title: str, begin: bool = False):
         self.path = Path(path).absolute()
         self._begin = begin
         self._lock = threading.Lock()
-        # what was read before is not read again, so that n appends take time n and not n squared
+        # entries are read once, so that n appends take linear and not quadratic time
         self._entries: list[Entry] = []
         self._last = (0, title.encode(), seal(b"", title.encode()))
-        """The row that was read last: number, body, seal. The first one is the title."""
+        """The last row that was read: number, body, seal. The first row is the title."""
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], *, title: str) -> "Journal":
-        """A new journal without entries, which only its owner can read.
+        """Create a journal without entries, which only its owner can read.
 
         Raises:
-            FileExistsError: Something goes by that name already.
-            OSError: The file cannot be made there.
+            FileExistsError: The path already exists.
+            OSError: The file cannot be created there.
         """
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         try:
@@ -92,8 +93,8 @@ class Journal:
         """All entries.
 
         Raises:
-            ArtifactError: The file is damaged, or no journal of this title. Nothing was changed.
-            OSError: It is not there, may not be read, or others write for too long.
+            ArtifactError: The file is damaged or is not a journal of this title. Nothing was changed.
+            OSError: It does not exist or may not be read, or others write for too long.
         """
         if self._may_begin() and not _is_there(self.path):
             return []
@@ -102,10 +103,10 @@ class Journal:
 
     @contextlib.contextmanager
     def appending(self) -> Iterator[list[Entry]]:
-        """All entries, while nobody else can append; what the block adds to the list is written.
+        """All entries, while nobody else can append; entries that the block adds are written.
 
-        The new entries are on the disk, all of them, when the block has been left without an error.
-        After an error none of them is.
+        If the block ends without an error, all new entries are on disk. After an error, none of them
+        is.
 
         Raises:
             ArtifactError: As for `read`.
@@ -128,15 +129,15 @@ class Journal:
 
     @contextlib.contextmanager
     def _transaction(self, statement: str) -> Iterator[tuple[sqlite3.Connection, bool]]:
-        """The file in a transaction, undone unless the block commits it; and whether it is empty."""
+        """A transaction, undone unless the block commits it, and whether the file is empty."""
         with self._lock, _plain_errors(self.path):
             path = Path(os.path.realpath(self.path))
             if self._may_begin() and not _is_there(path):
-                os.stat(path.parent)  # SQLite would not say that the folder is missing
-                # not os.open: closing a file drops all locks on it that threads of this process hold
+                os.stat(path.parent)  # SQLite would not report that the folder is missing
+                # not os.open: closing a file drops all locks that threads of this process hold on it
                 sqlite3.connect(f"{path.as_uri()}?mode=rwc", uri=True).close()
-            found = _usable(path)
-            if self._may_begin() and not found.st_size:
+            status = _usable(path)
+            if self._may_begin() and not status.st_size:
                 os.chmod(path, 0o600)
             uri = f"{path.as_uri()}?mode=rw"
             db = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
@@ -144,18 +145,18 @@ class Journal:
                 for setting in _SETTINGS:
                     db.execute(setting)
                 db.execute(statement)
-                _one(db, "PRAGMA schema_version")  # locks, and undoes what a crash left
+                _one(db, "PRAGMA schema_version")  # locks the file and undoes what a crash left
                 now = os.stat(path)
-                if not os.path.samestat(found, now):
+                if not os.path.samestat(status, now):
                     raise _refused(self.path, "was replaced while it was in use")
                 yield db, self._may_begin() and not now.st_size
 
     def _may_begin(self) -> bool:
-        """Whether a missing or empty file is one without entries; not if it had some before."""
+        """Whether a missing or empty file is a journal without entries; not if it had some before."""
         return self._begin and not self._entries
 
     def _caught_up(self, db: sqlite3.Connection) -> list[Entry]:
-        """All entries, those that are new to us checked."""
+        """All entries, after checking those that were not read before."""
         _check_form(db, self.path, thoroughly=not self._entries)
         last, new = self._last, []
         first, *rows = db.execute(_SELECT, last[:1]).fetchall() or [None]
@@ -175,7 +176,7 @@ class Journal:
 
 
 def seal(last: bytes, body: bytes) -> bytes:
-    """What stands beside an entry: a hash of it and of the seal before it."""
+    """The seal of an entry: a hash of the entry and of the seal before it."""
     return hashlib.sha256(last + body).digest()
 
 
@@ -184,8 +185,8 @@ def _one(db: sqlite3.Connection, query: str) -> Any:
 
 
 def _check_form(db: sqlite3.Connection, path: Path, *, thoroughly: bool) -> None:
-    """Whether the file is one that this module wrote, as far as SQLite can tell."""
-    # databases of other programs have another schema; one in another mode would write side files
+    """Raise unless this module wrote the file, as far as SQLite can tell."""
+    # databases of other programs have another schema; other journal modes would write more files
     schema = tuple(sql for (sql,) in db.execute("SELECT sql FROM sqlite_master ORDER BY rowid"))
     if schema != _SCHEMA or _one(db, "PRAGMA journal_mode") != "delete":
         raise _refused(path, "is not a journal that veilflow wrote")
@@ -196,7 +197,7 @@ def _check_form(db: sqlite3.Connection, path: Path, *, thoroughly: bool) -> None
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is a file; unlike `exists`, an error if that cannot be known."""
+    """Whether the file exists; unlike `Path.exists`, this raises if that cannot be determined."""
     try:
         os.stat(path)
     except FileNotFoundError:
@@ -205,18 +206,18 @@ def _is_there(path: Path) -> bool:
 
 
 def _usable(path: Path) -> os.stat_result:
-    """What the file is; refused if SQLite could not keep it safe."""
-    found = os.stat(path)
-    if not stat.S_ISREG(found.st_mode):
+    """The status of the file; refused if SQLite could not keep it safe."""
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-    if found.st_size > _LARGEST:
+    if status.st_size > _LARGEST:
         raise _refused(path, f"has more than {_LARGEST} bytes")
-    if found.st_nlink > 1:
-        # a crash under one name is undone under that name only, and what the other added is lost then
+    if status.st_nlink > 1:
+        # a crash under one name is undone under that name only, and appends under the other are lost
         raise ArtifactError(
             f"{path.name} has another name, too (a hard link). Keep one of them, as a copy of its own."
         )
-    return found
+    return status
 
 
 def _refused(path: Path, what: str) -> ArtifactError:
@@ -225,12 +226,12 @@ def _refused(path: Path, what: str) -> ArtifactError:
 
 @contextlib.contextmanager
 def _plain_errors(path: Path) -> Iterator[None]:
-    """Errors of SQLite as the errors of files that they stand for."""
+    """Turns errors of SQLite into the file errors that they stand for."""
     try:
         yield
     except sqlite3.Error as error:
         raise _meaning(error, path) from None
-    except UnicodeDecodeError:  # a message of SQLite that quotes what it found
+    except UnicodeDecodeError:  # SQLite quotes damaged contents in its message
         raise _refused(path, "is damaged or cut short") from None
 
 

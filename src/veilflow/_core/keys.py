@@ -1,8 +1,8 @@
-"""Secrets and the keys derived from them, one for each purpose and step.
+"""Secrets, and the keys derived from them for each purpose and step.
 
-Everything random in a private run grows from one `Secret` of 256 bits. Keys are hashes of the
-secret, a purpose and a step number, so no two uses share one, any step can be replayed after a crash,
-and a key seen by an attacker tells nothing about another.
+All randomness of a private run comes from one `Secret` of 256 bits. Keys are hashes of the secret, a
+purpose and a step number: no two uses share a key, any step can be replayed after a crash, and a key
+tells an attacker nothing about any other.
 """
 
 import hashlib
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 IMPL = "threefry2x32"
-"""The generator behind JAX's keys. They have 64 bits; each comes from 256 bits of the secret."""
+"""The generator of JAX's keys, which have 64 bits; each is derived from all 256 bits of the secret."""
 
 WORDS = 2
-"""Words of a JAX key."""
+"""The number of words of a JAX key."""
 
 
 class Secret:
-    """256 bits that must not leave the run. Shows nothing, is never pickled."""
+    """256 bits that must not leave the run. They are never shown or pickled."""
 
     __slots__ = ("_entropy", "chosen")
 
@@ -28,16 +28,16 @@ class Secret:
             raise ValueError(f"a secret has 32 bytes, got {len(entropy)}.")
         self._entropy = entropy
         self.chosen = chosen
-        """Whether a person picked it: good for research, not for a release."""
+        """Whether a person chose it, which is good for research but not for a release."""
 
     @classmethod
     def fresh(cls) -> "Secret":
-        """From the operating system."""
+        """A secret from the operating system."""
         return cls(secrets.token_bytes(32), chosen=False)
 
     @classmethod
     def from_seed(cls, seed: int | None) -> "Secret":
-        """From a number a person chose, or fresh where there is none."""
+        """The secret of a seed that a person chose, or a fresh one if the seed is None."""
         if seed is None:
             return cls.fresh()
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
@@ -49,13 +49,13 @@ class Secret:
         return self._entropy
 
     def words(self, purpose: str, first: int, count: int, *, size: int = WORDS) -> np.ndarray:
-        """Raw keys for `count` consecutive steps from `first`: uint32, (count, size)."""
+        """Raw uint32 keys for `count` consecutive steps from `first` on, (count, size)."""
         steps = range(first, first + count)
         digests = [self._digest(purpose, index, num_bytes=4 * size) for index in steps]
         return np.frombuffer(b"".join(digests), np.uint32).reshape(count, size)
 
     def stream(self, purpose: str, index: int, num_words: int) -> np.ndarray:
-        """Random words by a cryptographic hash (SHAKE-256): uint32, for what is drawn on the host."""
+        """Random uint32 words from a cryptographic hash (SHAKE-256), for draws on the host."""
         root = self._digest(purpose, index, num_bytes=64)
         return np.frombuffer(hashlib.shake_256(root).digest(4 * num_words), np.uint32)
 
@@ -72,7 +72,7 @@ class Secret:
         return wrap(self.words(purpose, index, 1)[0])
 
     def fingerprint(self, *chunks: bytes) -> str:
-        """A keyed hash: equal for equal content, meaningless without the secret."""
+        """A keyed hash: equal for equal contents, and meaningless without the secret."""
         digest = hashlib.blake2b(key=self._entropy, person=b"fingerprint", digest_size=16)
         for chunk in chunks:
             digest.update(len(chunk).to_bytes(8, "little"))

@@ -1,7 +1,8 @@
-"""Lines of a text file as records, and the cells of a line: every line by itself, without errors.
+"""The lines of a text file as records, and the cells of a line; each line by itself, without errors.
 
-CSV has no borders but its own characters. A parser that knows quoted line breaks lets one stray quote
-take the lines after it into its cell, so that one record hides others. Here a line ends where it ends.
+In CSV, only characters of the text itself separate records. With a parser that supports quoted line
+breaks, one stray quote pulls the following lines into its cell, so that one record hides others. Here a
+record always ends at the end of its line.
 """
 
 import functools
@@ -14,7 +15,7 @@ _QUOTED = re.compile(rf'"({_BODY})(?:"(.*))?', re.DOTALL)
 
 
 def records(path: Path) -> Iterator[str]:
-    """The lines of a file that are not blank, without their ends, whatever its bytes are.
+    """The lines of a file that are not blank, without line ends, whatever bytes it holds.
 
     Lines end at a line feed, a carriage return or both. Bytes that are not UTF-8 become U+FFFD.
     """
@@ -25,27 +26,27 @@ def records(path: Path) -> Iterator[str]:
 
 
 def split_line(line: str, delimiter: str = ",") -> list[str]:
-    """The cells of one line; a quote that the line does not close is closed by its end."""
+    """The cells of one line; an open quote is closed at the end of the line."""
     if '"' not in line:
         return line.split(delimiter)
     pattern = _cell(delimiter)
     cells, place = [], 0
     while True:
-        found = pattern.match(line, place)
-        assert found is not None  # the second way matches anything, also nothing
-        cells.append(_unquoted(found[0]))
-        if found.end() == len(line):
+        match = pattern.match(line, place)
+        assert match is not None  # the second alternative also matches an empty cell
+        cells.append(_unquoted(match[0]))
+        if match.end() == len(line):
             return cells
-        place = found.end() + 1
+        place = match.end() + 1
 
 
 @functools.cache
 def _cell(delimiter: str) -> re.Pattern[str]:
-    # a quote opens a cell only at its beginning; what follows the closing one still belongs to it
+    # a quote counts only at the start of a cell; text after the closing quote belongs to the cell
     mark = re.escape(delimiter)
     return re.compile(rf' *"{_BODY}(?:"[^{mark}]*)?|[^{mark}]*')
 
 
 def _unquoted(cell: str) -> str:
-    found = _QUOTED.fullmatch(cell.lstrip(" "))
-    return cell if found is None else found[1].replace('""', '"') + (found[2] or "")
+    match = _QUOTED.fullmatch(cell.lstrip(" "))
+    return cell if match is None else match[1].replace('""', '"') + (match[2] or "")

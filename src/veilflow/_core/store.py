@@ -1,8 +1,8 @@
-"""Files that are whole or not there: atomic writes, and the one zip file a model is kept in.
+"""Atomic writes, and the zip file in which a model is saved.
 
 A `*.veil` file is a zip of exactly four members: three JSON documents and one safetensors file of
-arrays. Reading it parses and checks; it never runs anything. Whatever is wrong with the file comes
-out as an `ArtifactError`. The same contents give the same bytes, on any machine and on any day.
+arrays. Reading it parses and checks; it never runs any code. Whatever is wrong with the file is
+reported as an `ArtifactError`. The same contents give the same bytes, on any machine and on any day.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ FORMAT = "veilflow-model"
 FORMAT_VERSION = 1
 
 _MIB = 2**20
-# Far above anything veilflow writes, and small enough that a hostile file cannot exhaust a machine.
+# Far above anything veilflow writes, and so small that a hostile file cannot exhaust a machine.
 _LIMITS = {
     "manifest.json": 4 * _MIB,
     "ledger.json": 64 * _MIB,
@@ -35,7 +35,7 @@ _LIMITS = {
     "arrays.safetensors": 16 * 1024 * _MIB,
 }
 _MAX_RATIO = 200  # unpacked over packed size, for members above one MiB
-_STAMP = (1980, 1, 1, 0, 0, 0)  # the zip epoch: no file says when it was written
+_STAMP = (1980, 1, 1, 0, 0, 0)  # the zip epoch: files do not tell when they were written
 _DTYPES = frozenset(
     ["bool", "float16", "float32", "float64"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -57,7 +57,7 @@ _AGAIN = "Copy it again from its source, or fit and save the model again."
 
 @dataclass(frozen=True)
 class Contents:
-    """What a `*.veil` file holds, already parsed: three JSON objects and named arrays."""
+    """The parsed contents of a `*.veil` file: three JSON objects and named arrays."""
 
     manifest: Mapping[str, Any]
     ledger: Mapping[str, Any]
@@ -67,13 +67,13 @@ class Contents:
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place only when the block ends well.
+    """A temporary file beside `path` that replaces it if the block ends without an error.
 
-    The file is flushed to the disk before it is moved, so a crash leaves the old file or the new
-    one, never half of one. An error in the block removes the temporary file and leaves `path` as it
-    was. Links are followed; a path that is a folder or a device is refused. `mode` is narrowed by
-    the umask, as for any new file; pass 0o600 for what only the user may read. A file that replaces
-    another is readable by nobody who could not read that one.
+    The file is flushed to disk before it is moved, so a crash leaves the old file or the new one,
+    never a part of one. An error in the block removes the temporary file and leaves `path` as it was.
+    Links are followed; a path that is a folder or a device is refused. The umask narrows `mode`, as
+    for any new file; pass 0o600 for files that only the user may read. A file that replaces another
+    one is not readable by anyone who could not read the old one.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -82,9 +82,9 @@ def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[
         raise FileNotFoundError(f"the folder of {os.fspath(path)} does not exist. Create it first.")
     if target.exists():
         mode &= target.stat().st_mode | 0o600
-    # The suffix stays at the end: some writers choose a format by it.
+    # The suffix stays at the end, because some writers choose a format by it.
     temporary = target.parent / f".{secrets.token_hex(8)}.tmp{target.suffix}"
-    # Created by hand and not by tempfile, whose files are unreadable for everyone else.
+    # Not created by tempfile, whose files nobody else can read.
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
     try:
         yield temporary
@@ -99,17 +99,17 @@ def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes, *, mode: int = 0o666) -> None:
-    """Write `data` to `path`, replacing what is there, all or nothing; the umask lowers `mode`."""
+    """Write `data` to `path` atomically, replacing what is there; the umask narrows `mode`."""
     with atomic_path(path, mode=mode) as temporary:
         temporary.write_bytes(data)
 
 
 def write_veil(path: str | os.PathLike[str], contents: Contents) -> None:
-    """Write one `*.veil` file, replacing what is there, all or nothing.
+    """Write one `*.veil` file atomically, replacing what is there.
 
     Raises:
-        ArtifactError: If a document is not plain JSON or an array has a type no `*.veil` file
-            holds. Nothing is written then.
+        ArtifactError: A document is not plain JSON, or an array has a type that is not supported.
+            Nothing is written.
     """
     from safetensors.numpy import save
 
@@ -136,11 +136,11 @@ def write_veil(path: str | os.PathLike[str], contents: Contents) -> None:
 
 
 def read_veil(path: str | os.PathLike[str]) -> Contents:
-    """Read one `*.veil` file, checking everything about its form. Runs no code from the file.
+    """Read one `*.veil` file and check its form. This runs no code from the file.
 
     Raises:
-        ArtifactError: If the file is damaged, foreign, suspicious or written by a newer version.
-        OSError: If there is no such file, or it may not be read.
+        ArtifactError: The file is damaged, suspicious, or not written by this version of veilflow.
+        OSError: The file does not exist or may not be read.
     """
     with open(path, "rb") as file:
         if file.read(4) != b"PK\x03\x04":
@@ -177,7 +177,7 @@ def parse_json(data: bytes, *, what: str) -> dict[str, Any]:
             parse_float=_finite,
             object_pairs_hook=_unique,
         )
-        # A lone surrogate passes the parser and would fail later, wherever it is printed.
+        # The parser accepts a lone surrogate, which would fail later, wherever it is printed.
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except RecursionError:
         raise ArtifactError(f"{what} is nested too deeply: not written by veilflow.") from None
@@ -192,7 +192,7 @@ def parse_json(data: bytes, *, what: str) -> dict[str, Any]:
 
 
 class _Refused(ValueError):
-    """Valid for Python's JSON parser, but not for us."""
+    """JSON that Python's parser accepts but that is refused here."""
 
 
 def _refuse_constant(name: str) -> float:
@@ -207,14 +207,14 @@ def _finite(text: str) -> float:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
         raise _Refused("a name occurs twice in one object")
-    return found
+    return unique
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, bytes]:
-    """The bytes of the four members, after every check that can be made before reading them."""
+    """The bytes of the four members, after all checks that are possible before reading them."""
     infos = archive.infolist()
     if sorted(info.filename for info in infos) != sorted(_LIMITS):
         raise ArtifactError(
@@ -245,7 +245,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, bytes]:
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """One member, read no further than it said; reading to the end checks its CRC."""
+    """One member, read no further than its declared size; reading to the end checks its CRC."""
     with archive.open(info) as member:
         data = member.read(info.file_size + 1)
     if len(data) != info.file_size:
@@ -271,7 +271,7 @@ def _arrays(data: bytes) -> dict[str, np.ndarray]:
 
     try:
         arrays = load(data)
-    except Exception as error:  # whatever a foreign parser of foreign bytes may raise
+    except Exception as error:  # the parser of another library may raise anything
         kind = type(error).__name__
         raise ArtifactError(f"arrays.safetensors cannot be read ({kind}). {_AGAIN}") from None
     for name, array in arrays.items():
@@ -282,7 +282,7 @@ def _arrays(data: bytes) -> dict[str, np.ndarray]:
 
 
 def _storable(name: str, array: Any) -> np.ndarray:
-    """A packed copy in native byte order: safetensors copies memory without looking at strides."""
+    """A contiguous copy in native byte order, because safetensors ignores strides."""
     array = np.asarray(array)
     if array.dtype.name not in _DTYPES:
         raise ArtifactError(f"array {name!r} has the type {array.dtype}, which is not stored.")

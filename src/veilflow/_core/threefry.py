@@ -1,8 +1,8 @@
-"""Threefry-4x32, a counter-based generator: four words out for a key and a place.
+"""Threefry-4x32, a counter-based generator that maps a key and a counter to four random words.
 
-JAX's own Threefry has two words: a key of 64 bits, and blocks of 64 bits that never repeat, by which a
-long stream can be told from a random one. With four words neither is within reach, and one block is
-just what one number of noise takes, so that a compiler makes the noise of an array in one loop.
+JAX's own Threefry has two words: a key of 64 bits, and blocks of 64 bits that never repeat, which
+distinguishes a long stream from a random one. With four words neither is within reach of an attacker.
+Noise takes whole blocks for each number, so a compiler computes the noise of an array in one loop.
 
 References:
     Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011.
@@ -21,11 +21,12 @@ Words = tuple[Any, Any, Any, Any]
 
 
 def threefry(key: Any, place: Words) -> Words:
-    """Four random words for each place: uint32 arrays, of NumPy or JAX.
+    """Four random words for each counter: uint32 arrays of NumPy or JAX.
 
     Args:
         key: Four words, as an array or one by one.
-        place: Four words, at least one of them an array; no place is to be used twice with one key.
+        place: The counter: four words, at least one of them an array. No counter may be used twice
+            with the same key.
     """
     keys = [key[0], key[1], key[2], key[3], key[0] ^ key[1] ^ key[2] ^ key[3] ^ np.uint32(_PARITY)]
     a, b, c, d = (word + k for word, k in zip(place, keys[:4], strict=True))

@@ -1,4 +1,4 @@
-"""TOML files: what is wrong is told by its place, because the words of the parser quote the text."""
+"""TOML files; errors name a position, because the messages of the parser quote the text."""
 
 import re
 import tomllib
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def parse(data: bytes | str) -> dict[str, Any]:
-    """The document in a text, or in the bytes of a file.
+    """The document in a string, or in the bytes of a file.
 
     Raises:
-        ValueError: It is not UTF-8 or not TOML; a sentence that quotes nothing of it.
+        ValueError: It is not UTF-8 or not TOML; the message quotes nothing of it.
     """
     try:
         return tomllib.loads(data if isinstance(data, str) else data.decode("utf-8-sig"))

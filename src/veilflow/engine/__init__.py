@@ -1,4 +1,4 @@
-"""Private training of any pytree: plans, sampling, clipping, the step and the loop."""
+"""Private training of any pytree: plans, sampling, clipping, steps and the loop."""
 
 from veilflow._core.keys import Secret as Secret
 from veilflow.engine.checkpoint import Checkpoint as Checkpoint
@@ -11,11 +11,11 @@ from veilflow.engine.clipping import PerUnit as PerUnit
 from veilflow.engine.clipping import Sparsified as Sparsified
 from veilflow.engine.loop import train as train
 from veilflow.engine.optimizer import Optimizer as Optimizer
+from veilflow.engine.optimizer import ScaledOptimizer as ScaledOptimizer
 from veilflow.engine.parts import train_parts as train_parts
 from veilflow.engine.plan import TrainingPlan as TrainingPlan
 from veilflow.engine.progress import counting_bar as counting_bar
 from veilflow.engine.progress import progress_bar as progress_bar
-from veilflow.engine.scaled_optimizer import ScaledOptimizer as ScaledOptimizer
 
 __all__ = [
     "AdaptiveQuantile",

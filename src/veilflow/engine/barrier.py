@@ -1,8 +1,9 @@
-"""A point that no compiler fuses across: what stands before it is computed once.
+"""A barrier that the compiler does not fuse across: values before it are computed once.
 
-A norm and the vector that is cut by it must be made from the very same numbers. A compiler is free to
-compute a number twice, once fused into each use, and where a function is steep the two copies round far
-apart: the cut vector is then longer than its norm says, and the claimed sensitivity is wrong.
+A norm and the vector that is clipped by it must be computed from the very same numbers. A compiler may
+compute a number twice, fused into each of its uses, and where a function is steep the two copies can
+round far apart. The clipped vector is then longer than its norm says, and the claimed sensitivity is
+wrong.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
@@ -22,17 +23,17 @@ T = TypeVar("T")
 def after_barrier(
     fn: Callable[[T, Int[Array, ""] | int], PyTree], values: T, *, needed: Bool[Array, ""]
 ) -> Any:
-    """`fn(values, 0)` with `values` computed once, or zeros where the result is not needed.
+    """`fn(values, 0)` with `values` computed once, or zeros if the result is not needed.
 
-    On an accelerator that is an optimization barrier. The compiler for CPUs drops barriers early, so
-    there it is a loop that runs once: what enters a loop has to be in memory. That compiler also moves
-    out of a loop whatever is the same in every turn, and would then fuse it again; so the values are
-    selected by the loop's index, which changes none of their bits.
+    On an accelerator this is an optimization barrier. XLA's CPU compiler drops barriers early, so
+    there it is a loop that runs once, because the inputs of a loop have to be in memory. That
+    compiler also moves loop-invariant code out of a loop and would then fuse it again, so the values
+    are selected by the loop's index, which changes none of their bits.
 
     Args:
-        fn: From values and the index of the turn, which is 0, to arrays.
-        values: Arrays, all of them computed before `fn` begins.
-        needed: False where `fn` may be left out; a CPU then saves its work.
+        fn: Maps the values and the loop index, which is 0, to arrays.
+        values: Arrays, all of which are computed before `fn` begins.
+        needed: False if `fn` may be skipped, which saves its work on a CPU.
     """
     if jax.default_backend() != "cpu":
         return fn(jax.lax.optimization_barrier(values), 0)

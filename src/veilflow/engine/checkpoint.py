@@ -1,9 +1,9 @@
-"""Checkpoints: a killed run goes on where it was, with the same noise, and spends nothing twice.
+"""Checkpoints: an interrupted run continues with the same noise and spends nothing twice.
 
-A checkpoint holds the run's secret, so that the steps after it can be replayed exactly; it is for its
-owner's eyes (mode 600), lives only as long as the run, and is no artifact to publish. Replaying the
-same noise on other records or another plan would expose their difference, so a checkpoint knows its
-plan and, by a keyed hash, its records, and refuses any others.
+A checkpoint holds the secret of the run, so that the steps after it can be replayed exactly. Only its
+owner can read it (mode 600); it is deleted at the end of the run and must not be published. Replaying
+the same noise on other records or with another plan would expose the difference, so a checkpoint
+stores its plan and a keyed hash of its records, and refuses any others.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
@@ -29,14 +29,14 @@ from veilflow.privacy.guarantees import Sensitive
 
 _MAGIC = b"veilflow checkpoint 1\n"
 _STATE, _KEPT, _ARRAY = "leaf", "kept", "the array named"
-"""Names of arrays: of a training under way, and of what was released before."""
+"""Names of arrays: the state of training, and values released before it."""
 _DIGEST = 32
-"""Bytes of the hash behind the magic, over all that follows: no flipped bit may reuse noise."""
+"""Bytes of the hash of everything behind it: no flipped bit may lead to reused noise."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What a checkpoint file says."""
+    """The contents of a checkpoint file."""
 
     secret: Secret
     context: dict[str, Any]
@@ -48,10 +48,10 @@ class Saved:
 
 
 class Checkpoint:
-    """A file that a run leaves behind from time to time.
+    """A file to which a run saves its state from time to time.
 
     Args:
-        path: Where. The folder must exist.
+        path: The file. Its folder must exist.
         seconds: How long to train between two writes.
     """
 
@@ -61,19 +61,19 @@ class Checkpoint:
         self._context: dict[str, Any] = {}
         self._records: str | None = None
         self._vouched = False
-        """Whether the records were compared, by `begin` or `check_records`: training sees what is made
-        of them."""
+        """Whether `begin` or `check_records` has compared the records from which those of the training
+        are computed."""
 
     @property
     def context(self) -> dict[str, Any]:
-        """What was noted last."""
+        """The values noted last."""
         return dict(self._context)
 
     def read(self) -> Saved | None:
-        """What is there, or None when there is nothing yet.
+        """The contents of the file, or None if there is no file yet.
 
         Raises:
-            ArtifactError: The file is damaged or something else.
+            ArtifactError: The file is damaged or is not a checkpoint.
         """
         from safetensors import SafetensorError
         from safetensors.numpy import load
@@ -81,7 +81,7 @@ class Checkpoint:
         if not self.path.exists():
             return None
         data = self.path.read_bytes()
-        if data.startswith(_MAGIC):  # anything else is refused for what it is
+        if data.startswith(_MAGIC):  # any other file is refused below
             self._check_owner()
         digest, payload = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
         try:
@@ -107,30 +107,30 @@ class Checkpoint:
             RecursionError,
         ) as error:
             raise ArtifactError(
-                f"{self.path.name} is no usable checkpoint ({type(error).__name__}). Nothing was "
-                "changed. If it is one, delete it to start the run afresh, which is a new spend; if it "
-                "is something else, choose another path."
+                f"{self.path.name} is not a usable checkpoint ({type(error).__name__}). Nothing was "
+                "changed. If it is a damaged checkpoint, delete it and start the run again, which "
+                "spends anew; if it is another file, choose another path."
             ) from None
 
     def begin(self, secret: Secret, context: dict[str, Any], *, records: Sensitive[PyTree]) -> None:
-        """Record the secret, whose records they are and what was released before training starts.
+        """Save the secret, a hash of the records and what was released before training starts.
 
-        These may be the records that training will see, or those it makes them of.
+        The records may be those of the training, or those from which they are computed.
         """
         self._context = dict(context)
         self._records, self._vouched = _fingerprint(records.open(), secret), True
         self._write({}, 0, None, secret)
 
     def note(self, context: dict[str, Any], secret: Secret) -> None:
-        """Replace the context: what was released so far, between two trainings."""
+        """Replace the context: what has been released so far, between two trainings."""
         self._context = dict(context)
         self._write({}, 0, None, secret)
 
     def check_records(self, saved: Saved, records: Sensitive[PyTree]) -> None:
-        """Raise unless `saved` was begun with these records: before anything is done with its secret.
+        """Raise unless `saved` was begun with these records. Call this before its secret is used.
 
         Raises:
-            PrivacyError: They are others.
+            PrivacyError: The records are different.
         """
         self._records, self._vouched = _fingerprint(records.open(), saved.secret), True
         if saved.records != self._records:
@@ -139,35 +139,35 @@ class Checkpoint:
     def restore(
         self, state: PyTree, *, plan: TrainingPlan, records: PyTree, secret: Secret
     ) -> tuple[PyTree, int]:
-        """The saved state and step, or `state` and 0 when training had not begun.
+        """The saved state and step, or `state` and 0 if training had not begun.
 
         Raises:
             PrivacyError: The checkpoint belongs to another plan or to other records.
-            ArtifactError: Its arrays do not fit the model.
+            ArtifactError: Its arrays do not match the model.
         """
         if not self._vouched:
             self._records = _fingerprint(records, secret)
         saved = self.read()
         if saved is None:
             return state, 0
-        others = {
+        differs = {
             "plan": saved.plan is not None and saved.plan != _plain(plan),
             "secret": saved.secret.reveal() != secret.reveal(),
             "set of records": saved.records != self._records,
         }
-        what = next((what for what, differs in others.items() if differs), None)
-        if what is not None:
-            raise self._other(what)
-        if saved.plan is None:  # begun, and killed before the first step was written down
+        for what, is_different in differs.items():
+            if is_different:
+                raise self._other(what)
+        if saved.plan is None:  # begun, but interrupted before the first step was saved
             return state, 0
         leaves, treedef = jax.tree.flatten(state)
-        found = [saved.arrays.get(f"{_STATE}{i}") for i in range(len(leaves))]
+        arrays = [saved.arrays.get(f"{_STATE}{i}") for i in range(len(leaves))]
         if len(saved.arrays) != len(leaves) or any(
             new is None or new.shape != old.shape or new.dtype != old.dtype
-            for new, old in zip(found, leaves, strict=True)
+            for new, old in zip(arrays, leaves, strict=True)
         ):
             raise ArtifactError(f"{self.path.name} holds the state of another model.")
-        return jax.tree.unflatten(treedef, [jnp.asarray(x) for x in found]), saved.step
+        return jax.tree.unflatten(treedef, [jnp.asarray(x) for x in arrays]), saved.step
 
     def save(self, state: PyTree, step: int, *, plan: TrainingPlan, secret: Secret) -> None:
         """Write the state after `step` steps, atomically."""
@@ -175,28 +175,28 @@ class Checkpoint:
         self._write(arrays, step, _plain(plan), secret)
 
     def delete(self) -> None:
-        """Remove the file: the run is over and its secret is not needed any more."""
+        """Remove the file: the run is over, and its secret is no longer needed."""
         self.path.unlink(missing_ok=True)
         self._partial.unlink(missing_ok=True)
 
     def _other(self, what: str) -> PrivacyError:
         return PrivacyError(
-            f"{self.path.name} belongs to another {what}. Going on would reuse its noise, and "
-            "the difference of the two runs would be exposed. Use another checkpoint path."
+            f"{self.path.name} belongs to another {what}. Going on would reuse its noise and expose "
+            "the difference between the two runs. Use another checkpoint path."
         )
 
     def _check_owner(self) -> None:
-        """Raise unless the file is ours alone: a planted secret would take the noise away."""
+        """Raise unless the file is ours alone: a planted secret would remove the noise."""
         status = self.path.stat()
         if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
             raise PrivacyError(
-                f"{self.path.name} can be read or written by others, so its secret is none. Nothing "
-                "was changed. If you are sure that nobody did, make it yours alone (chmod 600)."
+                f"{self.path.name} can be read or written by others, so its secret may be known. "
+                "Nothing was changed. If you are sure that nobody did, make it yours alone (chmod 600)."
             )
 
     @property
     def _partial(self) -> Path:
-        """Half a write. Its name is fixed, so that what a killed run left does not stay."""
+        """An unfinished write. Its name is fixed, so that no interrupted run leaves a second one."""
         return self.path.with_name(f".{self.path.name}.partial")
 
     def _write(
@@ -216,7 +216,7 @@ class Checkpoint:
         payload = save(arrays, {"veilflow": json.dumps(meta)})
         if not self.path.parent.is_dir():
             raise FileNotFoundError(f"the folder of {self.path} does not exist. Create it first.")
-        # written whole beside it first: a crash leaves the old file or the new one
+        # first written beside it: a crash leaves the old file or the new one
         self._partial.unlink(missing_ok=True)
         handle = os.open(self._partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with open(handle, "wb") as file:
@@ -227,10 +227,10 @@ class Checkpoint:
 
 
 def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """`value` as JSON has it, with its arrays moved to `arrays` and their names in their places."""
+    """`value` as JSON, with its arrays moved to `arrays` and replaced by their names."""
     if isinstance(value, np.ndarray | np.generic):
         name = f"{_KEPT}{len(arrays)}"
-        arrays[name] = np.asarray(value, order="C")  # a number stays one, without axes
+        arrays[name] = np.asarray(value, order="C")  # a scalar keeps its shape
         return {_ARRAY: name}
     if isinstance(value, dict):
         return {str(key): _packed(item, arrays) for key, item in value.items()}
@@ -254,7 +254,7 @@ def _hash(payload: bytes) -> bytes:
 
 
 def _plain(plan: TrainingPlan) -> dict[str, Any]:
-    """The plan as JSON gives it back, so that it can be compared with a saved one."""
+    """The plan after a round trip through JSON, to compare it with a saved one."""
     return json.loads(json.dumps(plan.to_json()))
 
 
@@ -266,7 +266,7 @@ def _fingerprint(records: PyTree, secret: Secret) -> str:
 
 
 def _bytes(array: Any) -> memoryview | bytes:
-    """The numbers of an array, or its texts, each behind its length: no two lists look alike."""
+    """The bytes of an array; strings are prefixed by their lengths, so no two lists look alike."""
     if array.dtype != object:
         return memoryview(array).cast("B")
     texts = [str(text).encode("utf-8", "surrogatepass") for text in array.ravel()]

@@ -1,4 +1,4 @@
-"""Training of one model: what is checked before the first step, and what is released after the last."""
+"""Training of one model: checks before the first step, and the release after the last one."""
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -16,12 +16,12 @@ from veilflow.engine.blocks import (
     Monitor,
     check_floats,
     check_records,
+    choose_chunk,
     no_records,
     run_steps,
     with_one_place,
 )
 from veilflow.engine.checkpoint import Checkpoint
-from veilflow.engine.memory import choose_chunk
 from veilflow.engine.observed import LossFn, num_parameters
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import PublicLossFn, Step
@@ -46,26 +46,26 @@ def train(
     """Train `model` on `records` as `plan` says.
 
     Guarantee:
-        The returned parameters, and every intermediate one, are `plan.event` for add/remove of one
-        record, given that the noise is what it claims to be; see docs/limitations.md. Resuming from a
-        checkpoint replays the same randomness on the same records and spends nothing more.
+        The returned parameters and all intermediate ones together are `plan.event` for add/remove of
+        one record, assuming that the noise is what it claims to be; see docs/limitations.md. Resuming
+        from a checkpoint replays the same randomness on the same records and spends nothing more.
 
     Args:
         plan: Every public number of the run.
         loss_fn: Loss of one record, `loss_fn(model, record, key)`.
         model: Any pytree; its inexact arrays are trained, except those in frozen modules.
-        records: Arrays with the record as first axis. There may be none: then all is noise.
+        records: Arrays with the records as first axis. Without records, the result is noise only.
         secret: Source of all randomness of the run.
-        public_loss_fn: A term of the loss without records, added after the noise.
-        chunk_size: Records handled at once; changes speed and memory only. None picks one.
-        checkpoint: Where to leave the state from time to time, and to resume from.
-        monitor: Told the number of steps done, between blocks.
+        public_loss_fn: A term of the loss without records, whose gradient is added after the noise.
+        chunk_size: Records processed at once; affects speed and memory only. None chooses it.
+        checkpoint: Where to save the state from time to time, and to resume from.
+        monitor: Called between blocks with the number of completed steps.
 
     Returns:
         The released model.
 
     Raises:
-        ValueError: Records are of unequal length.
+        ValueError: The arrays of records differ in length.
         PrivacyError: The checkpoint belongs to another plan or other records.
     """
     trainable, fixed = trainable_part(model)
@@ -86,10 +86,10 @@ def train(
 
 
 def noise_of(plan: TrainingPlan, model: Any) -> GridNoise | None:
-    """The noise of a step of `plan`; none without privacy."""
+    """The noise of a step of `plan`; None without privacy."""
     if not plan.private:
         return None
-    extra = len(jax.tree.leaves(plan.clipping.init()))  # one count beside the gradient, if adaptive
+    extra = len(jax.tree.leaves(plan.clipping.init()))  # a count beside the gradient, if adaptive
     grid = grid_for(
         plan.clipping.sensitivity,
         noise_multiplier=plan.noise_multiplier,
@@ -99,12 +99,12 @@ def noise_of(plan: TrainingPlan, model: Any) -> GridNoise | None:
 
 
 def noise_slack(num_parameters: int, *, steps: int, others: int = 0) -> ApproximateDP:
-    """What a run owes because its noise is only almost Gaussian.
+    """The price of noise that is not exactly Gaussian, for a whole run.
 
     Args:
-        num_parameters: Numbers that are trained, at most.
-        steps: Steps of the run.
-        others: Numbers that get noise outside of training, at most.
+        num_parameters: The most numbers that are trained.
+        steps: The steps of the run.
+        others: The most numbers that get noise outside of training.
     """
-    size = num_parameters + 1  # and a count, if the clipping is adaptive
+    size = num_parameters + 1  # the extra one is a count, if the clipping is adaptive
     return ApproximateDP(0.0, closeness(steps * size + others))

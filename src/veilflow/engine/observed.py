@@ -1,9 +1,9 @@
-"""Per-record gradients in factored form: what one backward pass to the taps yields.
+"""Per-record gradients in factored form: the result of one backward pass to the taps.
 
-`observe_gradients` differentiates a loss of one record with respect to the taps of the model's
-layers and to its loose parameters (arrays that live in no layer), for a whole chunk of records at
-once. No array of size records x parameters is built for layers; loose parameters are the general
-fallback, correct for every pytree, and the engine keeps chunks small when there are many.
+`observe_gradients` differentiates the loss of each record with respect to the taps of the model's
+layers and to its loose parameters (arrays outside of layers), for a whole chunk of records at once.
+Layers never build an array of size records x parameters. Loose parameters are the general fallback,
+correct for every pytree; the engine keeps chunks small if there are many.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
@@ -20,15 +20,15 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from veilflow.engine.barrier import after_barrier
 from veilflow.nn.frozen import trainable_part, trainable_spec
-from veilflow.nn.once import check_taps_used_once
 from veilflow.nn.tap import AbstractLayer, Tap, is_layer, with_tap, zero_tap
+from veilflow.nn.uses import check_taps_used_once
 
 LossFn = Callable[[Any, Any, Key[Array, ""]], Float[Array, ""]]
-"""loss(model, record, key) of ONE record; batches are the engine's business."""
+"""loss(model, record, key) of ONE record; the engine takes care of batches."""
 
 
 class Captured(eqx.Module):
-    """What a backward pass to the taps brought back. No norm is known yet, so nothing can be summed."""
+    """The result of a backward pass to the taps. No norm is known yet, so nothing can be summed."""
 
     layers: tuple[AbstractLayer, ...]
     taps: tuple[Tap, ...]
@@ -36,28 +36,28 @@ class Captured(eqx.Module):
     loose: tuple[Float[Array, "records ..."], ...]
     """Gradients of parameters outside layers."""
     keep: Bool[Array, " records"]
-    """False for padding, and once measured for records whose gradient is not finite."""
+    """False for padding and, once measured, for records whose gradient is not finite."""
     where: tuple[str, ...] = eqx.field(static=True)
     """For each node of the model: "layer", "loose" or "fixed"."""
     treedef: Any = eqx.field(static=True)
 
     @property
     def stacks(self) -> tuple[int, ...]:
-        """How many stack axes stand before the records, for each layer and loose parameter."""
+        """The number of stack axes before the records, for each layer and loose parameter."""
         return tuple(len(layer.stack) for layer in self.layers) + (0,) * len(self.loose)
 
 
 class Observed(Captured):
-    """The gradients of a chunk of records, layer by layer, none of them materialized.
+    """The gradients of a chunk of records, layer by layer, without materializing any of them.
 
-    Records that are not kept are zero throughout.
+    The gradients of records that are not kept are zero.
     """
 
     norms: tuple[Float[Array, "*stack records"], ...]
-    """Squared gradient norm of each record in each layer and loose parameter, never too small."""
+    """Squared gradient norm of each record in each layer and loose parameter, never underestimated."""
 
     def squared_norm(self) -> Float[Array, " records"]:
-        """Squared norm of each record's whole gradient."""
+        """The squared norm of the whole gradient of each record."""
         return _whole(self.norms)
 
     def unit_norms(self) -> tuple[tuple[Array, Array], ...]:
@@ -108,7 +108,7 @@ class Observed(Captured):
         return jax.tree.unflatten(self.treedef, nodes)
 
     def everywhere(self, factor: Float[Array, " records"]) -> tuple[Array, ...]:
-        """One factor a record, the same for all layers, as `weighted_sum` takes it."""
+        """One factor per record, the same for all layers, as `weighted_sum` takes it."""
         factors = [jnp.broadcast_to(factor, layer.stack + factor.shape) for layer in self.layers]
         return tuple(factors) + (factor,) * len(self.loose)
 
@@ -116,11 +116,11 @@ class Observed(Captured):
 def observe_gradients(
     loss_fn: LossFn, model: Any, records: PyTree, keep: Bool[Array, " records"], key: Key[Array, ""]
 ) -> Captured:
-    """The gradient of `loss_fn` at each record, in factored form and not yet measured.
+    """The gradient of `loss_fn` for each record, in factored form and not yet measured.
 
     Args:
-        loss_fn: Loss of one record; must not mix records, which `vmap` sees to.
-        model: Any pytree; trainable are its inexact arrays outside frozen modules.
+        loss_fn: Loss of one record; `vmap` ensures that it cannot mix records.
+        model: Any pytree; its inexact arrays outside frozen modules are trained.
         records: Arrays with the record as first axis.
         keep: False for padding.
         key: For losses that draw random numbers; each record gets its own.
@@ -132,7 +132,7 @@ def observe_gradients(
     )
     layers = tuple(node for node, w in zip(nodes, where, strict=True) if w == "layer")
     loose = tuple(node for node, w in zip(nodes, where, strict=True) if w == "loose")
-    # the record axis comes right behind the stack axes, where `scan` leaves it: no transposes
+    # the record axis follows the stack axes, where `scan` leaves it, so nothing is transposed
     axes = (tuple(len(layer.stack) for layer in layers), 0)
 
     zeros = tuple(zero_tap(layer) for layer in layers)
@@ -186,31 +186,31 @@ def measured(captured: Captured) -> Observed:
 def clipped_total(
     clip: Callable[[Observed, Key[Array, ""]], PyTree], captured: Captured, key: Key[Array, ""]
 ) -> PyTree:
-    """`clip` of the measured gradients, made from taps that are computed once.
+    """`clip` of the measured gradients, from taps that are computed once.
 
-    Norms and sums must be made from the very same numbers: see `engine/barrier.py`.
+    Norms and sums must be computed from the very same numbers: see `engine/barrier.py`.
     """
-    parts = lambda c: (c.taps, c.loose)  # noqa: E731  # layers hold parameters, computed by nobody
+    parts = lambda c: (c.taps, c.loose)  # noqa: E731  # layers hold parameters, which are inputs
 
     def of(values: Any, index: Any) -> PyTree:
-        whole = eqx.tree_at(parts, captured, values)
-        return clip(measured(whole), jax.random.fold_in(key, index))
+        once = eqx.tree_at(parts, captured, values)
+        return clip(measured(once), jax.random.fold_in(key, index))
 
     return after_barrier(of, parts(captured), needed=jnp.any(captured.keep))
 
 
 def num_parameters(model: Any) -> int:
-    """How many numbers are trained."""
+    """The number of trained parameters."""
     return sum(leaf.size for leaf in jax.tree.leaves(trainable_part(model)[0]))
 
 
 def loose_size(model: Any) -> int:
-    """How many parameters live in no layer, and cost memory for every record of a chunk."""
+    """The number of parameters outside of layers, which take memory for every record of a chunk."""
     return sum(node.size for node, trained in _marked(model) if trained and not is_layer(node))
 
 
 def _marked(model: Any) -> list[tuple[Any, bool]]:
-    """Layers and leaves of `model`, each with whether it is trained."""
+    """The layers and leaves of `model`, and whether each is trained."""
     nodes = jax.tree.leaves(model, is_leaf=is_layer)
     mark = lambda node, trained: is_layer(node) or trained  # noqa: E731
     marks = jax.tree.map(mark, model, trainable_spec(model), is_leaf=is_layer)

@@ -1,20 +1,25 @@
-"""Optimizers as plain settings: what a plan can write down and an auditor can read.
+"""Optimizers as plain settings, which a plan can store and an auditor can read.
 
-All of these act on released gradients, so they cost nothing. Schedules count steps and see no data.
+Optimizers act on released gradients, so they cost nothing. Schedules depend on the step, never on data.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false, reportMissingTypeStubs=false
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import jax
 import optax
+from jaxtyping import PyTree
 
 from veilflow._core import check
 from veilflow._core.fields import convert, finite, nonnegative, optional, positive
+from veilflow.nn.frozen import trainable_part
 
-# before the learning rate; each is what optax's optimizer of that name does
+# without the learning rate; each does what the optimizer of that name does in optax
 _OPTIMIZERS = {
     "sgd": lambda momentum: optax.trace(momentum) if momentum else optax.identity(),
     "adam": lambda momentum: optax.scale_by_adam(b1=momentum),
@@ -30,18 +35,18 @@ _SCHEDULES = ("constant", "cosine", "linear")
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer:
-    """An optimizer by name, its learning rate and how the rate goes over the steps."""
+    """An optimizer by name, with its learning rate and schedule."""
 
     name: str = "adam"
     learning_rate: float = 1e-3
     schedule: str = "cosine"
     warmup: float = 0.0
-    """The part of all steps over which the rate rises from zero."""
+    """The fraction of the steps over which the rate rises from zero."""
     momentum: float | None = None
-    """Decay of the running mean of gradients; None for the optimizer's usual value."""
+    """Decay of the running mean of gradients; None for the default of the optimizer."""
     weight_decay: float = 0.0
-    """Pull of every parameter to zero, as a share of the learning rate (AdamW's way). Directions in
-    which the records say nothing are a random walk of the noise; this holds them back, for free."""
+    """Decay of every parameter towards zero, times the learning rate (as in AdamW). Parameters about
+    which the records say nothing follow a random walk of the noise; decay limits it, at no cost."""
 
     def __post_init__(self) -> None:
         check.one_of(OPTIMIZERS, optimizer=self.name)
@@ -79,3 +84,61 @@ class Optimizer:
             return after
         before = optax.linear_schedule(0.0, self.learning_rate, rising)
         return optax.join_schedules([before, after], [rising])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledOptimizer(Optimizer):
+    """An `Optimizer` with a factor on the learning rate of each trained array."""
+
+    factors: tuple[float, ...]
+    """One factor for each trained array, in the order of the model's tree."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for factor in self.factors:
+            check.positive(factor=factor)
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        groups: Callable[[Any], Sequence[PyTree]],
+        learning_rates: Sequence[float],
+        **settings: Any,
+    ) -> "ScaledOptimizer":
+        """An optimizer with one learning rate for each part of a model.
+
+        Args:
+            model: The model to be trained.
+            groups: Maps the model to its parts, which together hold every trained array once.
+            learning_rates: The learning rate of each part.
+            **settings: Settings of `Optimizer` other than the learning rate.
+
+        Raises:
+            ValueError: A trained array is in no part or in several, or the numbers of rates and of
+                parts differ.
+        """
+        parts = groups(model)
+        if len(parts) != len(learning_rates):
+            raise ValueError(f"{len(parts)} groups need as many rates, got {len(learning_rates)}.")
+        for rate in learning_rates:
+            check.positive(learning_rate=rate)
+        members = [{id(leaf) for leaf in jax.tree.leaves(part)} for part in parts]
+        largest = max(learning_rates)
+        factors: list[float] = []
+        for leaf in jax.tree.leaves(trainable_part(model)[0]):
+            groups_of = [i for i, inside in enumerate(members) if id(leaf) in inside]
+            if len(groups_of) != 1:
+                raise ValueError("every trained array must belong to exactly one group.")
+            factors.append(float(learning_rates[groups_of[0]] / largest))
+        return cls(learning_rate=float(largest), factors=tuple(factors), **settings)
+
+    def build(self, steps: int) -> optax.GradientTransformation:
+        """The optax transformation for a run of `steps` steps."""
+
+        def scale(updates: PyTree, params: PyTree | None = None) -> PyTree:
+            leaves, treedef = jax.tree.flatten(updates)
+            scaled = [x * factor for x, factor in zip(leaves, self.factors, strict=True)]
+            return jax.tree.unflatten(treedef, scaled)
+
+        return optax.chain(super().build(steps), optax.stateless(scale))

@@ -1,14 +1,14 @@
-"""A model for each part of the records, all of them trained in one program.
+"""One model for each part of the records, all trained in one program.
 
-A public rule, such as the label, puts every record into exactly one part, and every part has a model of
-its own. Stacked, they are one model: a record's gradient is zero outside its own part, so it moves the
-stacked sum by no more than one clip allows, and every coordinate of the sum gets its noise. The price
-is that of training one model once. This is parallel composition, for add/remove: a record that changes
-its label leaves one part and enters another, and that is two steps between neighbours.
+A public rule, such as the label, assigns every record to exactly one part, and every part has its own
+model. Stacked, they are one model: the gradient of a record is zero outside its own part, so it moves
+the stacked sum by no more than the clip norm, and every coordinate of the sum gets its noise. The
+price is that of training one model once. This is parallel composition, for add/remove: a record that
+changes its label leaves one part and enters another, which is two steps between neighbors.
 
-Parts may have some of their arrays in common, which then learn from all records. The bound is the same:
-a record's gradient has one place in the common arrays and one in those of its part, and is clipped as a
-whole.
+Parts may share some of their arrays, which then learn from all records. The bound is the same: the
+gradient of a record has one place in the shared arrays and one in those of its part, and it is
+clipped as a whole.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
@@ -31,6 +31,7 @@ from veilflow.engine.blocks import (
     Monitor,
     check_floats,
     check_records,
+    choose_chunk,
     no_records,
     run_block,
     run_steps,
@@ -38,7 +39,6 @@ from veilflow.engine.blocks import (
 )
 from veilflow.engine.checkpoint import Checkpoint
 from veilflow.engine.loop import noise_of
-from veilflow.engine.memory import choose_chunk
 from veilflow.engine.observed import LossFn, clipped_total, observe_gradients
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import State, Step
@@ -46,20 +46,20 @@ from veilflow.nn.frozen import trainable_part
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 
 _GPU_COMPILER = {"xla_gpu_autotune_level": 0, "xla_backend_optimization_level": 1}
-"""The search for the fastest kernels takes longer than those save in a run of a minute."""
+"""The search for the fastest kernels takes longer than it saves in a run of a minute."""
 
 PartedRecords = tuple[Any, Int[Array, " records"]]
-"""Arrays with the record as first axis, and the part of each record."""
+"""Arrays with the records as first axis, and the part of each record."""
 
 
 class PartsStep(Step):
-    """The step of stacked models: only the sum over records differs from that of one model."""
+    """The step of stacked models; only the sum over records differs from that of one model."""
 
     num_parts: int = eqx.field(static=True, default=1)
     at_once: int = eqx.field(static=True, default=1)
-    """Parts that are handled side by side; changes speed and memory only."""
+    """The number of parts processed in parallel; affects speed and memory only."""
     in_common: PyTree = eqx.field(static=True, default=False)
-    """Of each array of the model, whether all parts have it in common."""
+    """For each array of the model, whether all parts share it."""
 
     def clipped_sum(
         self,
@@ -69,7 +69,7 @@ class PartsStep(Step):
         drawn: Bool[Array, " records"],
         key: Key[Array, ""],
     ) -> ClippedSum:
-        """The sums of all parts, stacked; every record is in the sum of its own part alone."""
+        """The sums of all parts, stacked; every record enters only the sum of its own part."""
         data, part = records
         common, own = eqx.partition(trainable, self.in_common)
         arrays, static = eqx.partition(self.fixed, eqx.is_array)
@@ -91,7 +91,7 @@ class PartsStep(Step):
                 more = clipped_total(clip, captured, clip_key)
                 return start + self.chunk_size, jax.tree.map(jnp.add, total, more)
 
-            # one program for all chunks: compiling takes longer here than training
+            # one program for all chunks, because compiling takes longer here than training
             nothing = jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, trainable)
             return jax.lax.while_loop(lambda carry: carry[0] < running[-1], add, nothing)[1]
 
@@ -103,7 +103,7 @@ class PartsStep(Step):
         return ClippedSum(eqx.combine(together, apart), self.plan.clipping.sensitivity)
 
     def _move(self, state: State, released: Released[PyTree]) -> State:
-        """As for one model; what all parts have in common is a sum over the records of all."""
+        """As for one model; shared arrays are sums over the records of all parts."""
         together, apart = eqx.partition(released.value, self.in_common)
         together = jax.tree.map(lambda x: x / self.num_parts, together)
         return super()._move(state, Released(eqx.combine(together, apart), released.event))
@@ -126,43 +126,42 @@ def train_parts(
     """Train a model for each part as `plan` says.
 
     Guarantee:
-        All returned parameters together, and every intermediate one, are `plan.event` for add/remove
-        of one record, as for `train`: the part of a record is a function of that record alone.
+        All returned parameters and all intermediate ones together are `plan.event` for add/remove of
+        one record, as for `train`: the part of a record is a function of that record alone.
 
     Args:
-        plan: Every public number of the run, the same for each part. The divisor is that of a part.
+        plan: Every public number of the run, the same for all parts. The divisor is that of one part.
         loss_fn: Loss of one record under the model of its part, `loss_fn(model, record, key)`.
-        models: The models of all parts, every array with the part as its first axis, but for those
-            in common.
-        records: Arrays with the record as first axis, and the part of each record from 0. A part may
-            have no record; a record outside all parts is never used.
-        num_parts: How many parts there are, a public number.
+        models: The models of all parts. Every array has the parts as first axis, except shared ones.
+        records: Arrays with the records as first axis, and the part of each record, counted from 0.
+            A part may have no records; a record outside all parts is never used.
+        num_parts: The number of parts, which is public.
         secret: Source of all randomness of the run.
-        common: From the models to what all parts have in common: arrays without that axis, which
+        common: Maps the models to the arrays that all parts share. They lack the axis of parts and
             learn from the records of all parts.
-        chunk_size: Records of a part handled at once; changes speed and memory only.
-        at_once: Parts handled at once, likewise; None takes all.
-        checkpoint: Where to leave the state from time to time, and to resume from.
-        monitor: Told the number of steps done, between blocks.
+        chunk_size: Records of a part processed at once; affects speed and memory only.
+        at_once: Parts processed at once, likewise; None for all.
+        checkpoint: Where to save the state from time to time, and to resume from.
+        monitor: Called between blocks with the number of completed steps.
 
     Returns:
-        The released models, stacked as they came.
+        The released models, stacked like `models`.
 
     Raises:
-        ValueError: Records are of unequal length, models are not stacked, or the clipping
-            carries a state.
+        ValueError: The arrays of records differ in length, the models are not stacked, or the
+            clipping has a state.
         PrivacyError: The checkpoint belongs to another plan or other records.
     """
     check.count(num_parts=num_parts)
     if jax.tree.leaves(plan.clipping.init()):
-        raise ValueError("models for parts need a clipping with a fixed bound.")
+        raise ValueError("models of parts need a clipping with a fixed bound.")
     in_common = held_in_common(models, num_parts=num_parts, common=common)
     trainable, fixed = trainable_part(models)
     data, part = jax.tree.map(jnp.asarray, records.open())
     check_floats(trainable)
     check_records((data, part))
     if part.ndim != 1:
-        raise ValueError("the part of a record must be one number, for all records one array.")
+        raise ValueError("the parts of the records must be one array with one number per record.")
     if no_records(part):
         data, part = with_one_place(data), with_one_place(part, fill=-1)  # outside all parts
     if chunk_size is None:
@@ -200,27 +199,27 @@ def train_parts(
 def held_in_common(
     models: Any, *, num_parts: int, common: Callable[[Any], Sequence[PyTree]] | None
 ) -> PyTree:
-    """Of each array of stacked models, whether all parts have it in common.
+    """For each array of stacked models, whether all parts share it.
 
     Raises:
-        ValueError: Another array does not have the parts as first axis.
+        ValueError: An array that is not shared does not have the parts as first axis.
     """
-    found: PyTree = jax.tree.map(lambda _: False, models)
+    shared: PyTree = jax.tree.map(lambda _: False, models)
     if common is not None:
-        found = eqx.tree_at(common, found, jax.tree.map(lambda _: True, common(models)))
-    stacked = eqx.filter(eqx.filter(models, found, inverse=True), eqx.is_array)
+        shared = eqx.tree_at(common, shared, jax.tree.map(lambda _: True, common(models)))
+    stacked = eqx.filter(eqx.filter(models, shared, inverse=True), eqx.is_array)
     if {leaf.shape[:1] for leaf in jax.tree.leaves(stacked)} != {(num_parts,)}:
         raise ValueError(f"every array of the models must have {num_parts} parts as first axis.")
-    return found
+    return shared
 
 
 @functools.cache
 def _block() -> Callable[..., State]:
-    """A block of steps, compiled as suits the present device."""
+    """A block of steps, compiled for the current device."""
     if jax.default_backend() != "gpu":
         return run_block
-    whole: Any = run_block
-    # keywords of jax.jit pass through, though its types do not say so
+    block: Any = run_block
+    # keywords of jax.jit are passed on, although its types do not say so
     return eqx.filter_jit(  # pyright: ignore[reportCallIssue]
-        whole.__wrapped__, donate="all-except-first", compiler_options=_GPU_COMPILER
+        block.__wrapped__, donate="all-except-first", compiler_options=_GPU_COMPILER
     )

@@ -1,7 +1,7 @@
-"""The training plan: every public number of a run, and the event those numbers imply.
+"""The training plan: every public number of a run, and the event that these numbers imply.
 
-Sampling, clipping, noise and accounting are read from this one frozen object, so they cannot
-disagree. All fields are public facts; records, and how many there are, never enter.
+Sampling, clipping, noise and accounting are read from this one frozen object, so they cannot disagree.
+All fields are public facts; neither the records nor their number enter.
 """
 
 import dataclasses
@@ -18,12 +18,12 @@ from veilflow.privacy.events import Event, NonPrivate
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
-    """What a private run will do.
+    """What a private training run will do.
 
     Guarantee:
-        A run of this plan is `plan.event` for add/remove of one record: `steps` releases of a sum
-        in which one record's share is at most `clipping.sensitivity`, each over a Poisson sample,
-        with independent Gaussian noise of `noise_multiplier` times that sensitivity.
+        A run of this plan is `plan.event` for add/remove of one record: `steps` releases of a sum to
+        which one record contributes at most `clipping.sensitivity`, each over a Poisson sample, with
+        independent Gaussian noise of `noise_multiplier` times that sensitivity.
     """
 
     clipping: AbstractClipping
@@ -31,13 +31,13 @@ class TrainingPlan:
     """Noise over sensitivity. 0 only together with `private=False`."""
     sampling_rate: float
     expected_batch_size: float
-    """The public divisor: rate times a declared or released number of records."""
+    """The public divisor: the rate times a declared or released number of records."""
     steps: int
     optimizer: Optimizer = field(default_factory=Optimizer)
     ema_decay: float | None = None
-    """Decay of the running average of parameters that is returned; None returns the last ones."""
+    """Decay of the average of parameters that is returned; None returns the last parameters."""
     private: bool = True
-    """False runs without noise; the ledger then says so and epsilon is infinite."""
+    """False runs without noise; the ledger then says so, and epsilon is infinite."""
 
     def __post_init__(self) -> None:
         hint = "For a run without privacy set private=False, which the ledger records as such."
@@ -73,6 +73,6 @@ class TrainingPlan:
 
 
 def _plain(settings: Any) -> dict[str, Any]:
-    """Fields by name, with NumPy's numbers made Python's."""
+    """Fields by name, with NumPy scalars as Python numbers."""
     values = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
     return {name: x.item() if hasattr(x, "item") else x for name, x in values.items()}

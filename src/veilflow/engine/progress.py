@@ -1,4 +1,4 @@
-"""Progress bars on standard error, for people and never in a log; the one of training shows epsilon."""
+"""Progress bars on standard error, for terminals only; the bar of training shows epsilon."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -7,19 +7,19 @@ from veilflow.engine.plan import TrainingPlan
 from veilflow.privacy.ledger import Ledger
 
 Monitor = Callable[[int], None]
-"""Told how much is done so far."""
+"""Called with the amount of work done so far."""
 
 
 @contextmanager
 def counting_bar(
     doing: str, total: int, *, note: Callable[[int], str] = lambda done: "", show: bool = True
 ) -> Generator[Monitor, None, None]:
-    """A monitor that draws a bar while the block lasts, if there is a terminal to draw on.
+    """A monitor that draws a bar inside the `with` block, if standard error is a terminal.
 
     Args:
-        doing: What is being done, in a word.
-        total: How much there is to do.
-        note: From what is done to a few words beside the bar.
+        doing: A word for the work.
+        total: The amount of work.
+        note: Maps the work done so far to a few words beside the bar.
         show: Whether to draw at all.
     """
     if not show:
@@ -56,17 +56,17 @@ def counting_bar(
 def progress_bar(
     plan: TrainingPlan, ledger: Ledger, *, delta: float, total_epsilon: float, show: bool = True
 ) -> Generator[Monitor, None, None]:
-    """A monitor for `train` that draws a bar while the block lasts.
+    """A monitor for `train` that draws a bar inside the `with` block.
 
-    The epsilon shown for a run that is under way is a bound, by the fast RDP accountant and capped by
-    the epsilon of the whole run; the final statement comes from the ledger.
+    The epsilon shown during a run is an upper bound by the fast RDP accountant, capped by the epsilon
+    of the whole run. The final statement comes from the ledger.
     """
     marks: dict[int, str] = {}
 
     def spent(done: int) -> str:
-        # a hundred marks are enough: accounting must not slow training down
+        # a hundred values are enough: accounting must not slow training down
         mark = min(-(-done * 100 // plan.steps), 100)
-        if mark not in marks:  # at the end of the hundredth: what is shown is never too small
+        if mark not in marks:  # at the end of each hundredth, so that it is never too small
             upper = -(-mark * plan.steps // 100)
             marks[mark] = _spent(plan, ledger, upper, delta, total_epsilon)
         return f"epsilon {marks[mark]}" if plan.private else marks[mark]

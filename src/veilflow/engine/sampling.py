@@ -1,9 +1,10 @@
 """Poisson sampling: each record enters each batch independently, with a public probability.
 
-The draw happens on the device, against raw 32-bit words: a record is in when its word is below
-floor(rate 2^32). The probability is thus a known fraction, never above the rate that is accounted
-for, and exact: no float enters. How many records were drawn is private and stays on the device; they
-are handed out in chunks of a fixed size, as many as it takes, so no batch ever overflows.
+The draw happens on the device with raw 32-bit words: a record is drawn if its word is below
+floor(rate 2^32). The probability is thus an exact, known fraction, never above the rate that is
+accounted for, and no floating point is involved. The number of drawn records is private and stays on
+the device. They are processed in as many chunks of a fixed size as it takes, so no batch is ever
+truncated.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
@@ -21,7 +22,7 @@ _WORDS = 2**32
 
 
 def threshold(sampling_rate: float) -> int:
-    """The number of 32-bit words, out of 2^32, that let a record in."""
+    """The number of 32-bit words, out of 2^32, with which a record is drawn."""
     check.rate(sampling_rate=sampling_rate)
     words = int(sampling_rate * _WORDS)
     if words == 0:
@@ -35,12 +36,12 @@ def threshold(sampling_rate: float) -> int:
 def draw(
     key: UInt32[Array, " 4"], num_records: int, sampling_rate: float
 ) -> Bool[Array, " records"]:
-    """Which records are in this batch."""
+    """Whether each record is in this batch."""
     words = threshold(sampling_rate)
     if words == _WORDS:
         return jnp.ones(num_records, bool)
     place, zero = jnp.arange(num_records, dtype=jnp.uint32), jnp.zeros((), jnp.uint32)
-    # four records share a block, made four times: one loop without a detour is faster than one block
+    # four records share a block, which is computed four times: one simple loop is faster than reuse
     block = threefry(key, (place >> 2, zero, zero, zero))
     lane = place & 3
     own = jnp.select([lane == i for i in range(3)], block[:3], block[3])
@@ -55,9 +56,9 @@ def places(drawn: Bool[Array, " records"]) -> Int[Array, " records"]:
 def chunk(
     running: Int[Array, " records"], start: Int[Array, ""], size: int
 ) -> tuple[Int[Array, " size"], Bool[Array, " size"]]:
-    """Positions of drawn records number `start` to `start + size`, and which of those exist."""
+    """The positions of drawn records `start` to `start + size`, and which of these exist."""
     wanted = start + 1 + jnp.arange(size, dtype=jnp.int32)
-    # unrolled, a binary search is one kernel on an accelerator instead of one for each halving
+    # unrolled, a binary search is one kernel on an accelerator instead of one per iteration
     method = "scan" if jax.default_backend() == "cpu" else "scan_unrolled"
     positions = jnp.searchsorted(running, wanted, side="left", method=method)
     exist = wanted <= running[-1]

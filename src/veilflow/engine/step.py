@@ -1,4 +1,4 @@
-"""One private step: draw, clip, add noise, move. All of it compiled, none of it on the host."""
+"""One private training step: draw a batch, clip, add noise, update. All of it runs on the device."""
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -23,17 +23,17 @@ from veilflow.privacy.guarantees import ClippedSum, Released
 from veilflow.privacy.mechanisms.gaussian import gaussian
 
 PublicLossFn = Callable[[Any], Array]
-"""loss(model) without records: weight penalties, log-determinants of linear maps."""
+"""loss(model) without records, such as weight penalties or log-determinants of linear maps."""
 
 PURPOSES = ("draw", "loss", "noise")
-"""What each step needs a key for."""
+"""The purposes for which each step needs a key."""
 
 _SPARE_CHUNK = 64
-"""Size of the chunks for records beyond the expected number; there are few of them."""
+"""The size of chunks for records beyond the expected number, of which there are few."""
 
 
 class State(eqx.Module):
-    """Everything that changes from step to step; released values only."""
+    """Everything that changes from step to step. It holds released values only."""
 
     trainable: PyTree
     optimizer: PyTree
@@ -52,9 +52,9 @@ class Step(eqx.Module):
     """The part of the model that is not trained."""
     chunk_size: int = eqx.field(static=True)
     noise: GridNoise | None = None
-    """None only where the plan is not private."""
+    """None only if the plan is not private."""
     empty: bool = eqx.field(static=True, default=False)
-    """Whether there are no records at all: the one place that stands in for them is never drawn."""
+    """Whether there are no records at all; the placeholder in their place is never drawn."""
 
     def init(self, trainable: PyTree) -> State:
         """The state before the first step."""
@@ -83,7 +83,7 @@ class Step(eqx.Module):
         drawn: Bool[Array, " records"],
         key: Key[Array, ""],
     ) -> ClippedSum:
-        """The sum of the drawn records' clipped gradients, made chunk by chunk."""
+        """The sum of the clipped gradients of the drawn records, chunk by chunk."""
         model = eqx.combine(trainable, self.fixed)
         running = sampling.places(drawn)
 
@@ -99,7 +99,7 @@ class Step(eqx.Module):
             return jax.tree.map(jnp.add, total, of_chunk(start, size))
 
         # As many full chunks as the expected batch has, then small ones while records are left: no
-        # batch is ever cut short. How many it took shows in the running time (docs/limitations.md).
+        # batch is ever truncated. The running time shows how many it took (docs/limitations.md).
         size = self.chunk_size
         chunks = max(1, int(self.plan.expected_batch_size // size))
         total = of_chunk(jnp.zeros((), jnp.int32), size)
@@ -120,7 +120,7 @@ class Step(eqx.Module):
         return gaussian(query, noise=self.noise, words=words)
 
     def _move(self, state: State, released: Released[PyTree]) -> State:
-        """Post-processing: what optimizers do with a released sum is free."""
+        """Update the parameters. This is post-processing of a released sum, which costs nothing."""
         size = self.plan.expected_batch_size
         total, clip_state = self.plan.clipping.gradient(released.value, state.clipping, size)
         gradient = jax.tree.map(lambda g: g / size, total)
@@ -137,7 +137,7 @@ class Step(eqx.Module):
         trainable = optax.apply_updates(state.trainable, updates)
         average = state.average
         if self.plan.ema_decay is not None:
-            # early averages must not remember the random start
+            # early averages must not depend on the random initialization
             t = state.step.astype(jnp.float32)
             decay = jnp.minimum(self.plan.ema_decay, (1 + t) / (10 + t))
             average = jax.tree.map(lambda m, p: decay * m + (1 - decay) * p, average, trainable)

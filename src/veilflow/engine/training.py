@@ -1,4 +1,4 @@
-"""Settings of a training, the same for every model: what a user writes, and what a plan keeps."""
+"""The settings of training, the same for every model: what a user writes and a plan stores."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,18 +16,18 @@ AUTO = "auto"
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a model is trained. What is left at None or "auto" is set by the planner of the model.
+    """How a model is trained. The planner of the model sets what is left at None or "auto".
 
     Args:
-        steps: Noisy steps; 0 where what is released before the training shall be all.
-        batch_size: Expected records in a step, where the number of records is declared.
-        sampling_rate: Instead of `batch_size`: the probability that a record enters a step.
-        clip_norm: Bound on one record's gradient; of images also one for each of the two networks.
-        clipping: How gradients are held to it: "flat", "per-layer", "per-unit" or "sparsified".
-        sparsity: For "sparsified": the part of a layer's entries that are below the threshold.
+        steps: Number of noisy steps; 0 to use only what is released before the training.
+        batch_size: Expected number of records in a step; needs a declared number of records.
+        sampling_rate: The probability that a record enters a step, instead of `batch_size`.
+        clip_norm: Bound on one record's gradient; for images also one for each of the two networks.
+        clipping: How gradients are clipped: "flat", "per-layer", "per-unit" or "sparsified".
+        sparsity: For "sparsified": the fraction of a layer's entries that are below the threshold.
         optimizer: "adam", "adabelief", "rmsprop" or "sgd".
-        learning_rate: With cosine decay; of images also one for each of the two networks.
-        weight_decay: Pull of the weights to zero.
+        learning_rate: With cosine decay; for images also one for each of the two networks.
+        weight_decay: Decay of the weights towards zero.
         ema_decay: Decay of the parameter average that is returned; None for the last parameters.
     """
 
@@ -61,28 +61,28 @@ class Training:
             raise ValueError("give batch_size or sampling_rate, not both.")
 
     def rate(self, num_records: int | None) -> float | None:
-        """The sampling rate that the user chose, if any; from declared facts alone.
+        """The sampling rate that the user chose, if any; it depends on declared facts only.
 
         Raises:
-            ValueError: A batch size is given without the number of records.
+            ValueError: There is a batch size but no declared number of records.
         """
         if self.batch_size is None:
             return self.sampling_rate
         if num_records is None:
             raise ValueError(
-                f"batch_size={self.batch_size} needs num_records: a rate made from a private count "
+                f"batch_size={self.batch_size} needs num_records: a rate computed from a private count "
                 "would be private. Declare num_records, or give sampling_rate instead."
             )
         return min(1.0, self.batch_size / num_records)
 
     def resolved(self, *, sampling_rate: float, **defaults: Any) -> "Training":
-        """These settings with defaults where the user made no choice.
+        """These settings, with defaults for those that the user did not choose.
 
         Args:
-            sampling_rate: Chosen or planned.
-            defaults: Of the other settings by name.
+            sampling_rate: The chosen or planned sampling rate.
+            defaults: The defaults of other settings by name.
         """
-        # no average is a choice, too, so that its word for no choice is "auto"
+        # None is a choice for the average, so there "auto" stands for no choice
         open_ = {name for name in defaults if getattr(self, name) is None} - {"ema_decay"}
         open_ |= {"ema_decay"} if self.ema_decay == AUTO else set()
         filled = {name: value for name, value in defaults.items() if name in open_}
@@ -90,7 +90,7 @@ class Training:
 
     @property
     def given(self) -> tuple[str, ...]:
-        """Names of the settings that the user chose."""
+        """The names of the settings that the user chose."""
         usual = Training()
         return tuple(
             name
@@ -106,12 +106,12 @@ class Training:
         clipping: AbstractClipping | None = None,
         optimizer: Optimizer | None = None,
     ) -> TrainingPlan:
-        """What the engine runs. All settings must be resolved.
+        """The plan that the engine runs. All settings must be resolved.
 
         Args:
-            noise_multiplier: 0 for none, without privacy.
+            noise_multiplier: 0 for a run without privacy.
             expected_batch_size: The public divisor.
-            clipping: Instead of the named one, for models of several networks.
+            clipping: Replaces the named one in models of several networks.
             optimizer: Likewise.
         """
         assert self.steps is not None
@@ -134,7 +134,7 @@ class Training:
         )
 
     def _clipping(self) -> AbstractClipping:
-        """By name. One record adds at most `clip_norm`, whichever it is."""
+        """The named clipping. With any of them, one record contributes at most `clip_norm`."""
         clip_norm = _one("clip_norm", self.clip_norm)
         if self.clipping == "sparsified":
             return Sparsified(clip_norm, sparsity=self.sparsity)
@@ -148,13 +148,13 @@ def _one(name: str, value: float | tuple[float, ...] | None) -> float:
 
 
 def _norm(name: str, value: Any) -> float:
-    """A rule for fields: a bound that float32 can hold a norm to."""
+    """A rule for fields: a clip norm that is feasible in float32."""
     check_bound(**{name: value})
     return float(value)
 
 
 def _rate(name: str, value: Any) -> float:
-    """A rule for fields: a probability of being drawn that the engine can draw by."""
+    """A rule for fields: a sampling rate that the engine can draw with."""
     check.rate(**{name: value})
     threshold(float(value))
     return float(value)

@@ -1,8 +1,9 @@
-"""Two-dimensional convolution over one record's image, (channels, height, width).
+"""Two-dimensional convolution of one record's image, (channels, height, width).
 
-A convolution is a dense layer used once at every place of its window, on what the window sees. One
-record's kernel gradient is a sum over places of outer products; its norm comes either from the
-places x places Gram matrices or from the (small) kernel gradient itself, whichever is smaller.
+A convolution is a dense layer that is applied at every place of its window to the pixels in the
+window. The kernel gradient of one record is a sum of outer products over places. Its norm is computed
+either from the places x places Gram matrices or from the kernel gradient itself, whichever is
+smaller.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ Padding = Literal["SAME", "VALID"] | tuple[tuple[int, int], tuple[int, int]]
 
 
 class Conv2d(AbstractLayer):
-    """A convolution of images of a fixed size."""
+    """A convolution for images of a fixed size."""
 
     weight: Float[Array, "... out_channels in_channels height width"]
     bias: Float[Array, "... out_channels"] | None
@@ -45,7 +46,7 @@ class Conv2d(AbstractLayer):
         padding: Padding = "SAME",
         bias: bool = True,
     ) -> "Conv2d":
-        """A fresh layer with random weights and a zero bias."""
+        """A new layer with random weights and a zero bias."""
         shape = (out_channels, in_channels, kernel_size, kernel_size)
         weight = uniform_init(key, shape, in_channels * kernel_size**2)
         zeros = jnp.zeros(out_channels) if bias else None

@@ -1,8 +1,8 @@
-"""Transposed two-dimensional convolution over one record's image, (channels, height, width).
+"""Transposed two-dimensional convolution of one record's image, (channels, height, width).
 
-It is what carries a cotangent back through a convolution, so input and cotangent change places in it:
-every input pixel sets a window of the output, and one record's kernel gradient is a sum over input
-pixels of outer products of the pixel and the cotangent in its window.
+It is the map that carries a cotangent back through a convolution, so input and cotangent swap roles:
+every input pixel contributes to a window of the output, and the kernel gradient of one record is a sum
+over input pixels of outer products of the pixel and the cotangent in its window.
 """
 
 import equinox as eqx
@@ -18,14 +18,14 @@ from veilflow.nn.windows import Windows
 
 
 class ConvTranspose2d(AbstractLayer):
-    """A transposed convolution of images of a fixed size, with PyTorch's geometry.
+    """A transposed convolution for images of a fixed size, with PyTorch's geometry.
 
     An image of height h becomes one of `(h - 1) stride - 2 padding + kernel + output_padding`; the
     width likewise. A 3 x 3 kernel with stride 2 and both paddings 1 doubles an image.
     """
 
     weight: Float[Array, "... out_channels in_channels height width"]
-    """Units first, as in every layer; PyTorch has the input channels first."""
+    """Units come first, as in every layer here; in PyTorch the input channels do."""
     bias: Float[Array, "... out_channels"] | None
     image_size: tuple[int, int] = eqx.field(static=True)
     stride: int = eqx.field(static=True, default=1)
@@ -48,25 +48,22 @@ class ConvTranspose2d(AbstractLayer):
         output_padding: int | tuple[int, int] = 0,
         bias: bool = True,
     ) -> "ConvTranspose2d":
-        """A fresh layer with random weights and a zero bias.
+        """A new layer with random weights and a zero bias.
 
         Args:
             in_channels: Channels of the input.
             out_channels: Channels of the output.
             kernel_size: Height and width of the kernel.
             image_size: Height and width of the input.
-            key: Spent here, for the weights.
-            stride: How far apart input pixels stand in the output.
-            padding: How many rows and columns are cut off at each side of the output.
-            output_padding: How many are kept, or added, below and on the right; one number, or one
-                for the height and one for the width. At most `stride - 1`.
-            bias: Whether a trained number is added to each output channel.
-
-        Returns:
-            The layer.
+            key: Key for the weights.
+            stride: Distance of neighboring input pixels in the output.
+            padding: Number of rows and columns that are cut off at each side of the output.
+            output_padding: Number of rows below and columns on the right that are added back; one
+                number, or one for the height and one for the width. At most `stride - 1`.
+            bias: Whether each output channel has a bias.
 
         Raises:
-            ValueError: If a size is out of range, or nothing is left of the output.
+            ValueError: A size is out of range, or the output would be empty.
         """
         check.count(in_channels=in_channels, out_channels=out_channels, kernel_size=kernel_size)
         check.count(stride=stride, height=image_size[0], width=image_size[1])
@@ -77,11 +74,11 @@ class ConvTranspose2d(AbstractLayer):
             check.count(at_least=0, output_padding=extra)
             if extra >= stride:
                 raise ValueError(
-                    f"output_padding must be below stride={stride}, got {extra}. What is further "
-                    "away from the last pixel would be set by the bias alone."
+                    f"output_padding must be below stride={stride}, got {extra}. Pixels further away "
+                    "from the last input pixel would depend on the bias alone."
                 )
         shape = (out_channels, in_channels, kernel_size, kernel_size)
-        # PyTorch's default: it takes the output channels for the fan-in of a transposed convolution
+        # as PyTorch does, whose fan-in of a transposed convolution counts the output channels
         weight = uniform_init(key, shape, out_channels * kernel_size**2)
         zeros = jnp.zeros(out_channels) if bias else None
         layer = cls(
@@ -130,7 +127,7 @@ class ConvTranspose2d(AbstractLayer):
 
     def weighted_sum(self, tap: Tap, factors: Float[Array, "records ..."]) -> "ConvTranspose2d":
         a, d = self._images(tap)
-        if factors.ndim == 1:  # the input is the smaller image, and cheaper to scale
+        if factors.ndim == 1:  # the input is the smaller image and cheaper to scale
             weight = self._windows().weighted_sum(windows.scaled(a, factors), d)
         else:
             weight = self._windows().weighted_sum(a, windows.scaled(d, factors))

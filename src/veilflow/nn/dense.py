@@ -12,13 +12,13 @@ from veilflow.nn.tap import AbstractLayer, Tap, observe
 
 
 def uniform_init(key: Key[Array, ""], shape: tuple[int, ...], fan_in: int) -> Array:
-    """Uniform in +-1/sqrt(fan_in), as the DP-NF authors do."""
+    """Uniform in +-1/sqrt(fan_in), as in the code of the DP-NF authors."""
     bound = 1 / max(fan_in, 1) ** 0.5
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
 class Dense(AbstractLayer):
-    """A dense layer over one record's vector; `in_size` to `out_size`."""
+    """A dense layer that maps one record's vector of `in_size` to `out_size`."""
 
     weight: Float[Array, "... out_size in_size"]
     bias: Float[Array, "... out_size"] | None
@@ -35,7 +35,7 @@ class Dense(AbstractLayer):
         bias: bool = True,
         init: Callable[..., Array] = uniform_init,
     ) -> "Dense":
-        """A fresh layer with random weights and a zero bias."""
+        """A new layer with random weights and a zero bias."""
         weight = init(key, (out_size, in_size), in_size)
         return cls(weight=weight, bias=jnp.zeros(out_size) if bias else None)
 
@@ -86,7 +86,7 @@ def rows_of(gradient, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
 def rows_once(
     tap: Tap, sees: Float[Array, "#units inputs"], *, bias: bool
 ) -> tuple[Float[Array, "records units"], ...]:
-    """The same in closed form for one use: row i of `d a^T` is d_i times what unit i sees of `a`."""
+    """The same in closed form for one use: row i of `d a^T` is d_i times the inputs seen by unit i."""
     one = 1.0 if bias else 0.0
     l1 = outer.contract("ri,oi->ro", jnp.abs(tap.a), sees) + one
     l2 = outer.contract("ri,oi->ro", jnp.square(tap.a), sees) + one

@@ -1,6 +1,6 @@
-"""Elementwise layers: a scale for each coordinate, a shift for each coordinate.
+"""Elementwise layers: a scale or a shift for each coordinate, as in ActNorm and diagonal maps.
 
-ActNorm and diagonal maps are made of these. Every coordinate is a unit of its own.
+Every coordinate is a unit of its own.
 """
 
 import equinox as eqx
@@ -12,7 +12,7 @@ from veilflow.nn.tap import AbstractLayer, Tap, observe
 
 
 class Scale(AbstractLayer):
-    """y = exp(log_scale) * x; never zero, so always invertible."""
+    """y = exp(log_scale) * x. The scale is never zero, so the map is always invertible."""
 
     log_scale: Float[Array, "... size"]
     tap: Tap | None = None
@@ -20,7 +20,7 @@ class Scale(AbstractLayer):
 
     def __call__(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
         y = jnp.exp(self.log_scale) * x
-        # dy/dlog_scale is y itself, so y is what the tap has to remember
+        # dy/dlog_scale is y itself, so the tap has to record y
         return observe(y, y, self.tap)
 
     @property
@@ -53,7 +53,7 @@ class Shift(AbstractLayer):
     uses: int | None = eqx.field(static=True, default=None)
 
     def __call__(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
-        # the gradient needs no input: an empty one is remembered
+        # the gradient needs no input, so an empty one is recorded
         return observe(x + self.shift, x[:0], self.tap)
 
     @property
@@ -78,7 +78,7 @@ class Shift(AbstractLayer):
 
 
 def _entries(gradient: Array, *, uses: bool) -> tuple[Float[Array, "records units"], ...]:
-    """L1 and squared L2 norms of gradients whose every entry is a unit."""
-    whole = outer.total(gradient, uses=uses)
-    lengths = outer.total(jnp.abs(gradient), uses=True) if uses else jnp.zeros_like(whole)
-    return jnp.abs(whole), outer.raised(jnp.square(whole), lengths)
+    """L1 and squared L2 norms of gradients in which every entry is a unit."""
+    total = outer.total(gradient, uses=uses)
+    lengths = outer.total(jnp.abs(gradient), uses=True) if uses else jnp.zeros_like(total)
+    return jnp.abs(total), outer.raised(jnp.square(total), lengths)

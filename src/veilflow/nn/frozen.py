@@ -1,4 +1,4 @@
-"""Arrays that a model holds but training leaves alone: released values, such as a paid prior."""
+"""Arrays of a model that are not trained, such as values that were released before."""
 
 from typing import Any
 
@@ -10,25 +10,25 @@ from veilflow.nn.tap import is_layer
 
 
 class AbstractFrozen(eqx.Module):
-    """A module whose arrays are never trained. It must not hold layers: their taps would be laid."""
+    """A module whose arrays are never trained. It must not hold layers, which would get taps."""
 
 
 def trainable_part(model: Any) -> tuple[Any, Any]:
-    """`model` in two: its trained numbers, and all the rest (frozen arrays, integers, functions).
+    """`model` split into its trained arrays and everything else (frozen arrays, integers, functions).
 
-    Both have the structure of `model`, with None for what is in the other; `eqx.combine` joins them.
+    Both parts have the structure of `model`, with None in place of the other; `eqx.combine` joins them.
     """
     return eqx.partition(model, trainable_spec(model))
 
 
 def trainable_spec(model: Any) -> Any:
-    """For each leaf of `model` whether it is trained."""
+    """For each leaf of `model`, whether it is trained."""
     return jax.tree.map(_of_node, model, is_leaf=_is_frozen)
 
 
 def _of_node(node: Any) -> Any:
     if not _is_frozen(node):
-        # a shape stands for an array: sizes are counted, and paid for, before anything is built
+        # a shape stands for an array: sizes are counted before anything is built
         shape = isinstance(node, jax.ShapeDtypeStruct)
         return jnp.issubdtype(node.dtype, jnp.inexact) if shape else eqx.is_inexact_array(node)
     if any(is_layer(inner) for inner in jax.tree.leaves(node, is_leaf=is_layer)):

@@ -1,8 +1,8 @@
-"""Invertible linear maps made of layers, so that their per-record gradients are closed forms.
+"""Invertible linear maps composed of layers, so that per-record gradients have closed forms.
 
-Both are written as sums and products of layers that know their own gradient; DP-HFlow's equations
-(3) and (4) are what the taps of these layers compute. The log-determinant depends on parameters only:
-the engine adds its gradient after the noise.
+Both are sums and products of layers that compute their own gradients; the taps of these layers yield
+equations (3) and (4) of DP-HFlow. The log-determinant depends on parameters only, so the engine adds
+its gradient after the noise.
 """
 
 import equinox as eqx
@@ -16,7 +16,7 @@ from veilflow.nn.masked import MaskedDense
 
 
 class LULinear(eqx.Module):
-    """y = L U x + b, L unit lower triangular, U upper triangular with a positive diagonal."""
+    """y = L U x + b with L unit lower triangular and U upper triangular with positive diagonal."""
 
     diagonal: Scale
     upper: MaskedDense
@@ -25,7 +25,7 @@ class LULinear(eqx.Module):
 
     @classmethod
     def create(cls, size: int, *, key: Key[Array, ""], spread: float = 0.01) -> "LULinear":
-        """Close to the identity."""
+        """A new map close to the identity."""
         upper_key, lower_key = jax.random.split(key)
         order = tuple(range(size))
         behind, ahead = tuple(-i for i in order), tuple(-i - 1 for i in order)
@@ -40,7 +40,7 @@ class LULinear(eqx.Module):
         return self.shift(x + self.lower(x))
 
     def log_det(self) -> Float[Array, ""]:
-        """Log of the absolute determinant; no record enters."""
+        """Log of the absolute determinant; it does not depend on records."""
         return jnp.sum(self.diagonal.log_scale)
 
 
@@ -55,7 +55,7 @@ class LowRankLinear(eqx.Module):
     def create(
         cls, size: int, *, key: Key[Array, ""], rank: int = 1, spread: float = 0.01
     ) -> "LowRankLinear":
-        """Close to the identity."""
+        """A new map close to the identity."""
         down_key, up_key = jax.random.split(key)
         down = Dense.create(size, rank, key=down_key, bias=False)
         up = Dense.create(rank, size, key=up_key)
@@ -66,7 +66,7 @@ class LowRankLinear(eqx.Module):
         return self.diagonal(x) + self.up(self.down(x))
 
     def log_det(self) -> Float[Array, ""]:
-        """Log of the absolute determinant by the matrix determinant lemma; no record enters."""
+        """Log of the absolute determinant, by the matrix determinant lemma."""
         inverse_scale = jnp.exp(-self.diagonal.log_scale)
         rank = self.down.weight.shape[0]
         small = jnp.eye(rank) + self.down.weight @ (inverse_scale[:, None] * self.up.weight)

@@ -1,9 +1,9 @@
 """The masked dense layer: y = (M * W) a + b, with a mask given by degrees.
 
-Unit i sees input j when `out_degrees[i] >= in_degrees[j]`. MADE networks, triangular matrices and
-block-triangular ones are all of this form, and it makes norms cheap: units of one degree see the same
-inputs, so |M * d a^T|^2 = sum over degrees g of (sum of d_i^2 at g) (sum of a_j^2 seen from g), which
-costs width x degrees instead of width x width.
+Unit i sees input j if `out_degrees[i] >= in_degrees[j]`. MADE networks, triangular and block-triangular
+matrices all have this form. It makes norms cheap: units of equal degree see the same inputs, so
+|M * d a^T|^2 = sum over degrees g of (sum of d_i^2 at g) (sum of a_j^2 seen from g), which costs
+width x degrees instead of width x width.
 """
 
 from functools import lru_cache
@@ -30,8 +30,9 @@ def mask_of(in_degrees: Degrees, out_degrees: Degrees) -> np.ndarray:
 def _levels(in_degrees: Degrees, out_degrees: Degrees) -> tuple[np.ndarray, np.ndarray]:
     """For each distinct out-degree g: inputs seen from g (in, levels), units at g (out, levels).
 
-    One more level sees every input and has no unit. It adds next to nothing to a norm, but makes it
-    infinite when an input is that nobody sees: the product with the mask would be NaN there.
+    One more level sees every input and has no unit. It adds next to nothing to a norm, but makes the
+    norm infinite if an input that no unit sees is infinite: the product with the mask would be NaN
+    there.
     """
     levels = np.unique(out_degrees)
     seen = np.less_equal.outer(np.array(in_degrees), levels)
@@ -42,7 +43,7 @@ def _levels(in_degrees: Degrees, out_degrees: Degrees) -> tuple[np.ndarray, np.n
 
 
 class MaskedDense(AbstractLayer):
-    """A dense layer whose weight (i, j) is free where out_degrees[i] >= in_degrees[j], else zero."""
+    """A dense layer whose weight (i, j) is free if out_degrees[i] >= in_degrees[j], else zero."""
 
     weight: Float[Array, "... out_size in_size"]
     bias: Float[Array, "... out_size"] | None
@@ -55,7 +56,7 @@ class MaskedDense(AbstractLayer):
     def create(
         cls, in_degrees: Degrees, out_degrees: Degrees, *, key: Key[Array, ""], bias: bool = True
     ) -> "MaskedDense":
-        """A fresh layer with random weights inside the mask and a zero bias."""
+        """A new layer with random weights inside the mask and a zero bias."""
         in_degrees, out_degrees = tuple(map(int, in_degrees)), tuple(map(int, out_degrees))
         shape = (len(out_degrees), len(in_degrees))
         weight = uniform_init(key, shape, shape[1]) * mask_of(in_degrees, out_degrees)
@@ -68,7 +69,7 @@ class MaskedDense(AbstractLayer):
         return mask_of(self.in_degrees, self.out_degrees)
 
     def __call__(self, x: Float[Array, " in_size"]) -> Float[Array, " out_size"]:
-        # masked at use, so that an optimizer that moves a dead weight changes nothing
+        # masked here, so that an optimizer that changes a masked weight has no effect
         y = (self.weight * self.mask) @ x
         return observe(y if self.bias is None else y + self.bias, x, self.tap)
 
@@ -85,7 +86,7 @@ class MaskedDense(AbstractLayer):
             d2 = outer.contract("ro,og->rg", jnp.square(tap.d), at)
             a2 = outer.contract("ri,ig->rg", jnp.square(tap.a), seen)
             norm = jnp.sum((d2 + outer.TINY) * (a2 + outer.TINY), axis=1)
-            # every unit is at one level, so the levels add up to |d|^2: the bias comes for free
+            # every unit is at exactly one level, so the levels add up to |d|^2, the norm of the bias
             return norm if self.bias is None else norm + jnp.sum(d2, axis=1)
         if self.uses * (len(seen) + len(at)) * at.shape[1] <= len(seen) * len(at):
             gram = outer.contract("rko,rlo,og->rklg", tap.d, tap.d, at) * outer.contract(

@@ -1,8 +1,8 @@
-"""Sums over records and uses of outer products `d a^T`, the arithmetic every linear layer shares.
+"""Sums of outer products `d a^T` over records and uses: the arithmetic of all linear layers.
 
 Arrays are (records, width) or, for a layer used K times by each record, (records, K, width). All
-products run in full float32: on accelerators the default rounds inputs to 10 bits, and a norm that is
-off by a thousandth is a clip that is off by a thousandth.
+products are computed in full float32: by default, accelerators round inputs to 10 bits, and with a norm
+that is off by a thousandth the clipping is off by a thousandth, too.
 """
 
 from functools import partial
@@ -14,11 +14,11 @@ from jaxtyping import Array, Float
 contract = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)
 
 TINY = 1e-24
-"""Added to squared lengths. A square that underflowed (true value below 1e-38 an entry) beside a huge
-partner would hide a real gradient; this covers it, and is far below any clip norm squared."""
+"""Added to squared lengths. A square that underflows (below 1e-38 per entry), multiplied by a huge one,
+would hide a real gradient; this covers it and is far below the square of any clip norm."""
 
 _ROUNDING = 1e-6
-"""Relative error of a float32 sum of products, with room to spare."""
+"""A generous bound on the relative error of a float32 sum of products."""
 
 
 def squares(x: Float[Array, "records *rest"]) -> Float[Array, " records"]:
@@ -27,19 +27,19 @@ def squares(x: Float[Array, "records *rest"]) -> Float[Array, " records"]:
 
 
 def total(d: Array, *, uses: bool) -> Array:
-    """What each record's bias gradient is: `d`, summed over the uses."""
+    """The bias gradient of each record: `d`, summed over uses."""
     return jnp.sum(d, axis=1) if uses else d
 
 
 def outer(d: Array, a: Array, *, uses: bool) -> Float[Array, "records out in"]:
-    """Each record's weight gradient itself."""
+    """The weight gradient of each record."""
     return contract("rko,rki->roi" if uses else "ro,ri->roi", d, a)
 
 
 def squared_norm(d: Array, a: Array, *, uses: bool) -> Float[Array, " records"]:
-    """|sum_k d_k a_k^T|^2 for each record, through K x K Gram matrices when those are smaller.
+    """|sum_k d_k a_k^T|^2 for each record, through K x K Gram matrices if these are smaller.
 
-    Never too small: where the uses nearly cancel, the rounding error is added instead of trusted.
+    It is never underestimated: where the uses nearly cancel, a bound on the rounding error is added.
     """
     if not uses:
         return (squares(d) + TINY) * (squares(a) + TINY)
@@ -51,29 +51,29 @@ def squared_norm(d: Array, a: Array, *, uses: bool) -> Float[Array, " records"]:
 
 
 def gram_norm(gram_sum: Float[Array, " records"], d: Array, a: Array) -> Float[Array, " records"]:
-    """A squared norm from a sum over Gram matrices, raised by what rounding may have taken."""
+    """A squared norm from a sum over Gram matrices, plus a bound on the rounding error."""
     return jnp.maximum(gram_sum, 0.0) + _ROUNDING * jnp.square(_lengths(d, a))
 
 
 def summed_norm(gradient: Array, d: Array, a: Array) -> Float[Array, " records"]:
-    """A squared norm of gradients summed over uses, raised by what rounding may have taken."""
+    """The squared norm of gradients summed over uses, plus a bound on the rounding error."""
     return raised(squares(gradient), _lengths(d, a))
 
 
 def _lengths(d: Array, a: Array) -> Float[Array, " records"]:
-    """sum_k |d_k| |a_k|: how long a record's gradient would be if its uses agreed."""
+    """sum_k |d_k| |a_k|: the norm of a record's gradient if all its uses were parallel."""
     squared = (jnp.sum(jnp.square(d), -1) + TINY) * (jnp.sum(jnp.square(a), -1) + TINY)
     return jnp.sum(jnp.sqrt(squared), axis=1)
 
 
 def row_lengths(d: Array, a: Array) -> Float[Array, "records out"]:
-    """sum_k |d_ki| |(a_k, 1)|: the length of each row, bias included, if the uses agreed."""
+    """sum_k |d_ki| |(a_k, 1)|: the norm of each row, with its bias, if all uses were parallel."""
     seen = jnp.sqrt(jnp.sum(jnp.square(a), -1, keepdims=True) + 1.0)
     return jnp.sum((jnp.abs(d) + TINY) * seen, axis=1)
 
 
 def raised(squared: Array, lengths: Array) -> Array:
-    """Squared norms of sums over uses, raised by what rounding may have taken from them."""
+    """Squared norms of sums over uses, increased by a bound on their rounding error."""
     return jnp.square(jnp.sqrt(squared) + _ROUNDING * lengths)
 
 
@@ -86,7 +86,7 @@ def summed_bias_norm(d: Array, *, uses: bool) -> Float[Array, " records"]:
 
 
 def weighted_sum(d: Array, a: Array, factors: Array, *, uses: bool) -> Float[Array, "out in"]:
-    """The sum over records of factor times `d a^T`: one matrix product."""
+    """The sum over records of factor times `d a^T`, as one matrix product."""
     if factors.ndim == 1 and a.shape[-1] < d.shape[-1]:
         a = scale(a, factors, uses=uses)  # the narrower of the two is cheaper to scale
     else:

@@ -1,11 +1,11 @@
-"""Taps: how a layer's input and the cotangent of its output reach the engine.
+"""Taps: how the input of a layer and the cotangent of its output reach the engine.
 
-For a layer linear in its parameters, the gradient of one record follows from two vectors: what went
-in (`a`) and the derivative of the loss with respect to what came out (`d`). A `Tap` is a pair of
-zeros that a layer lays beside its output. Its cotangent is *defined* to be the pair (a, d), so one
-ordinary backward pass with respect to the taps collects all pairs. Because a tap is a plain argument
-it goes through `vmap`, `scan`, `cond` and `remat` like any other, nothing is hooked or registered,
-and the parameters themselves are never differentiated.
+For a layer that is linear in its parameters, the gradient of one record follows from two vectors: the
+input (`a`) and the derivative of the loss with respect to the output (`d`). A `Tap` is a pair of
+zeros that a layer attaches to its output. Its cotangent is *defined* to be the pair (a, d), so one
+ordinary backward pass with respect to the taps collects all pairs. A tap is a plain argument, so it
+passes through `vmap`, `scan`, `cond` and `remat` like any other. Nothing is hooked or registered, and
+the parameters themselves are never differentiated.
 """
 
 from abc import abstractmethod
@@ -20,7 +20,7 @@ Layer = TypeVar("Layer", bound="AbstractLayer")
 
 
 class Tap(eqx.Module):
-    """Zeros going forward; (input, cotangent of the output) coming back."""
+    """Zeros in the forward pass; (input, cotangent of the output) in the backward pass."""
 
     a: Float[Array, "..."]
     d: Float[Array, "..."]
@@ -43,22 +43,22 @@ _observe.defvjp(_observe_fwd, _observe_bwd)
 
 
 def observe(y: Array, a: Array, tap: Tap | None) -> Array:
-    """`y` unchanged; with a tap, its cotangent reports `a` and the cotangent of `y`."""
+    """`y` unchanged; the cotangent of a tap reports `a` and the cotangent of `y`."""
     return y if tap is None else _observe(y, a, tap)
 
 
 class AbstractLayer(eqx.Module):
-    """A layer that knows the gradient of each record from its tap.
+    """A layer that computes the gradient of each record from its tap.
 
-    To write one: keep parameters as array fields, return `observe(y, a, self.tap)` from `__call__`,
-    and answer the five questions below for one layer. The arrays in the `tap` argument then have the
-    record as first axis and, when `uses` is set, the use as second. Stacked layers (a leading block
-    axis on every parameter) are handled by the engine, which maps over that axis.
+    To write one, keep parameters as array fields, return `observe(y, a, self.tap)` from `__call__`,
+    and implement the methods below for a single layer. The arrays in the `tap` argument have the
+    records as first axis and, if `uses` is set, the uses as second. The engine handles stacked
+    layers, which have a leading block axis on every parameter, by mapping over that axis.
     """
 
     tap: eqx.AbstractVar[Tap | None]
     uses: eqx.AbstractVar[int | None]
-    """How often one record passes through this layer; None for once. Set by `Reused`."""
+    """How often one record passes through this layer; None for once. `Reused` sets it."""
 
     @property
     @abstractmethod
@@ -77,30 +77,30 @@ class AbstractLayer(eqx.Module):
     def weighted_sum(self: Layer, tap: Tap, factors: Float[Array, "records ..."]) -> Layer:
         """The sum over records of factor times gradient, shaped like this layer.
 
-        `factors` is one number a record, or one a record and unit.
+        `factors` holds one number per record, or one per record and unit.
         """
 
     @abstractmethod
     def unit_norms(self, tap: Tap) -> tuple[Float[Array, "records units"], ...]:
-        """L1 norm and squared L2 norm of each record's gradient, unit by unit."""
+        """The L1 norm and squared L2 norm of each record's gradient, unit by unit."""
 
     @abstractmethod
     def per_record(self: Layer, tap: Tap) -> Layer:
-        """Each record's gradient itself. Large: for clippings that need every entry."""
+        """Each record's gradient itself, which is large; for clippings that need every entry."""
 
 
 def is_layer(node: Any) -> bool:
-    """Whether `node` is a layer that answers for its own gradient."""
+    """Whether `node` is a layer that computes its own gradient."""
     return isinstance(node, AbstractLayer)
 
 
 def zero_tap(layer: AbstractLayer, dtype: Any = jnp.float32) -> Tap:
-    """The tap to lay into `layer` for one record."""
+    """The tap of `layer` for one record."""
     lead = layer.stack + (() if layer.uses is None else (layer.uses,))
     a, d = layer.tap_shapes()
     return Tap(jnp.zeros(lead + a, dtype), jnp.zeros(lead + d, dtype))
 
 
 def with_tap(layer: Layer, tap: Tap | None) -> Layer:
-    """`layer` with `tap` laid in."""
+    """`layer` with this tap."""
     return eqx.tree_at(lambda node: node.tap, layer, tap, is_leaf=lambda node: node is None)

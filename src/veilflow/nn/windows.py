@@ -1,14 +1,14 @@
-"""Gradients of a convolution's kernel, record by record.
+"""Gradients of the kernel of a convolution, record by record.
 
-Two images meet in it: a coarse one, with a pixel for every place of the window, and a fine one, which
-is seen through the window. One record's gradient is
+Two images are involved: a coarse one, with a pixel for every place of the window, and a fine one, which
+is seen through the window. The gradient of one record is
 
     G[m, n, k] = sum over places p of coarse[m, p] fine[n, stride p + k - before].
 
 In a convolution the cotangent is the coarse image and the input the fine one; in a transposed
-convolution it is the other way round. The windows are never written out side by side, which would
-take up to nine times the fine image's memory for a 3 x 3 kernel: what stands at one offset of the
-window, in all places, is a strided slice of the image, and large images are sliced in a loop.
+convolution it is the reverse. The windows are never copied out side by side, which would take up to
+nine times the memory of the fine image for a 3 x 3 kernel. Instead, the pixels at one offset of the
+window, in all places, are a strided slice of the image, and large images are sliced in a loop.
 """
 
 from collections.abc import Callable
@@ -27,14 +27,14 @@ from veilflow.nn import outer
 Image = Float[Array, "records uses channels height width"]
 
 _WIDE = 128
-"""Rows of a matrix below which a product is mostly overhead: thinner slices are joined."""
+"""A product with a matrix of fewer rows is mostly overhead, so thinner slices are joined."""
 _LARGE = 2**17
-"""Numbers a record in all windows, beyond which slices must not exist side by side."""
+"""With more numbers per record in all windows, slices must not be in memory side by side."""
 
 
 @dataclass(frozen=True)
 class Windows:
-    """How a window moves over the fine image; `before` is the padding above it and to its left."""
+    """How a window moves over the fine image; `before` is the padding above and to the left."""
 
     size: tuple[int, int]
     stride: int
@@ -45,8 +45,8 @@ class Windows:
     ) -> Float[Array, "n offsets p q"]:
         """What the window sees at each of its offsets, in all `places` of one image.
 
-        A convolution is a product of the kernel with this, and a transposed one the same product
-        backward: quick on every device, also where many models are trained side by side.
+        A convolution is the product of the kernel with this array, and a transposed one is the same
+        product backward. This is fast on every device, even if many models are trained in parallel.
         """
         (p, q), s = places, self.stride
         margins = [(0, 0, 0)]
@@ -54,7 +54,7 @@ class Windows:
             self.size, self.before, places, fine.shape[1:], strict=True
         ):
             after = (number - 1) * s + size - before - side
-            margins.append((before, after, 0))  # below 0, it is cut
+            margins.append((before, after, 0))  # negative padding crops
         wide = jax.lax.pad(fine, jnp.zeros((), fine.dtype), margins)
         return jnp.stack(
             [
@@ -65,9 +65,9 @@ class Windows:
         )
 
     def squared_norm(self, coarse: Image, fine: Image) -> Float[Array, " records"]:
-        """|G|^2 of each record, through Gram matrices of the places when those are smaller.
+        """|G|^2 of each record, through Gram matrices of the places if these are smaller.
 
-        Never too small: where places nearly cancel, the rounding error is added instead of trusted.
+        It is never underestimated: where places nearly cancel, a bound on the rounding error is added.
         """
         c = rows(coarse)
         (m, num_places), n = c.shape[1:], fine.shape[2] * self.size[0] * self.size[1]
@@ -81,21 +81,21 @@ class Windows:
         return outer.raised(squared, jnp.sum(lengths, axis=1))
 
     def weighted_sum(self, coarse: Image, fine: Image) -> Float[Array, "m n height width"]:
-        """G summed over records; their weights are in one of the images already."""
+        """G summed over records, whose weights one of the images already contains."""
         c = rows(coarse)
         return self._kernel(lambda f: outer.contract("rmp,rnp->mn", c, f), coarse, fine)
 
     def per_record(self, coarse: Image, fine: Image) -> Float[Array, "records m n height width"]:
-        """G of each record itself."""
+        """G of each record."""
         c = rows(coarse)
         return self._kernel(lambda f: _product(c, f), coarse, fine)
 
     def squares_seen(self, coarse: Image, fine: Image) -> Float[Array, "records places"]:
-        """The squared length of what the window sees in each place, over all channels."""
+        """The squared norm of what the window sees in each place, over all channels."""
         return self._sums(coarse, jnp.sum(jnp.square(fine), axis=2, keepdims=True))[:, 0]
 
     def squares_by_channel(self, coarse: Image, fine: Image) -> Float[Array, "records n places"]:
-        """The squared length of what the window sees in each place and channel."""
+        """The squared norm of what the window sees in each place and channel."""
         return self._sums(coarse, jnp.square(fine))
 
     def _sums(self, coarse: Image, fine: Image) -> Float[Array, "records n places"]:
@@ -131,7 +131,7 @@ class Windows:
     def _groups(
         self, coarse: Image, fine: Image, joined: int | None = None
     ) -> Int[np.ndarray, "groups joined 2"]:
-        """Offsets in the window, those together whose slices are joined."""
+        """Offsets in the window, in groups whose slices are joined."""
         offsets = np.asarray(list(product(range(self.size[0]), range(self.size[1]))))
         numbers = () if self._is_large(coarse, fine) else (len(offsets), self.size[1])
         fits = [number for number in numbers if number * fine.shape[2] <= _WIDE]
@@ -140,14 +140,14 @@ class Windows:
     def _slicer(
         self, coarse: Image, fine: Image
     ) -> Callable[[Int[Array, "joined 2"]], Float[Array, "records rows places"]]:
-        """What all places see at some offsets, one offset after the other."""
+        """A function that returns what all places see at a group of offsets, one after the other."""
         s, margins = self.stride, [(0, 0, 0)] * 3
         for axis, (size, before) in enumerate(zip(self.size, self.before, strict=True), start=3):
             reach = (coarse.shape[axis] - 1) * s + size  # of the last window
             reach += -reach % s
-            margins.append((before, reach - before - fine.shape[axis], 0))  # below 0, it is cut
+            margins.append((before, reach - before - fine.shape[axis], 0))  # negative padding crops
         fine = jax.lax.pad(fine, jnp.zeros((), fine.dtype), margins)
-        # pixels that stand a stride apart, side by side: slices with no steps, which loops can move
+        # pixels a stride apart are put side by side, so that loops can move slices without steps
         lead, (h, w) = fine.shape[:3], fine.shape[3:]
         apart = fine.reshape(*lead, h // s, s, w // s, s)
         sizes = (*lead, coarse.shape[3], 1, coarse.shape[4], 1)
@@ -161,18 +161,18 @@ class Windows:
 
 
 def images(x: Array, *, uses: int | None) -> Image:
-    """One array of a tap, with an axis for uses even where there is one use only."""
+    """One array of a tap, with an axis for uses even if there is only one."""
     return x[:, None] if uses is None else x
 
 
 def rows(image: Image) -> Float[Array, "records channels places"]:
-    """A row of all places, of all uses, for each channel."""
+    """One row for each channel, with all places of all uses."""
     image = jnp.moveaxis(image, 1, 2)
     return image.reshape(*image.shape[:2], -1)
 
 
 def places(image: Image) -> Float[Array, "records places channels"]:
-    """The same with the places first, as uses of a dense layer stand."""
+    """The same with the places first, like the uses of a dense layer."""
     return jnp.swapaxes(rows(image), 1, 2)
 
 
@@ -185,7 +185,7 @@ def scaled(image: Image, factors: Float[Array, "records ..."]) -> Image:
 def norms_by_unit(
     weight: Float[Array, "records units ..."], bias: Float[Array, "records units"] | None
 ) -> tuple[Float[Array, "records units"], Float[Array, "records units"]]:
-    """L1 and squared L2 norms of gradients of each unit's kernel and bias."""
+    """L1 and squared L2 norms of the gradients of each unit's kernel and bias."""
     axes = tuple(range(2, weight.ndim))
     l1, l2 = jnp.sum(jnp.abs(weight), axes), jnp.sum(jnp.square(weight), axes)
     return (l1, l2) if bias is None else (l1 + jnp.abs(bias), l2 + jnp.square(bias))

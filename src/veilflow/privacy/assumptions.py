@@ -1,9 +1,10 @@
-"""What a guarantee rests on beyond its sums: one frozen class per kind of assumption.
+"""What a guarantee assumes: one frozen class for each kind of assumption.
 
-A class says in one `sentence` what is assumed, and by `conditional` whether that makes the guarantee
-a conditional one, which a policy may forbid. Only declared facts and the usual idealizations of
-arithmetic and of the generator are not conditions. A class that says nothing about it is one. As with
-events, a published kind keeps its meaning, here its sentence: files hold both.
+A class states the assumption in one `sentence`. Its `conditional` flag says whether a guarantee that
+rests on it is a conditional one, which a policy may forbid. Declared facts and the usual
+idealizations of arithmetic and of the random generator are not conditions; every other kind is one
+unless its class says otherwise. Files hold the kind and the sentence, so both keep their meaning once
+they are published.
 """
 
 import dataclasses
@@ -20,33 +21,33 @@ _MAX_FACTS = 100
 
 @dataclass(frozen=True)
 class Assumption:
-    """Base of all assumptions; `kind` is the word that stands for the class in JSON."""
+    """Base of all assumptions; `kind` is the name of the class in JSON."""
 
     kind: ClassVar[str] = ""
     conditional: ClassVar[bool] = True
-    """Whether a guarantee that rests on this is a conditional one."""
+    """Whether a guarantee that rests on this assumption is a conditional one."""
 
     @property
     def sentence(self) -> str:
-        """What is assumed, as reports and the command line print it."""
+        """The assumption in words, as reports and the command line print it."""
         raise NotImplementedError(f"{type(self).__name__} has no sentence.")
 
     def __str__(self) -> str:
         return self.sentence
 
     def to_json(self) -> dict[str, Any]:
-        """The assumption as plain JSON values: its kind and fields, and its sentence for readers."""
+        """The assumption as plain JSON values: its kind, its fields and, for readers, its sentence."""
         fields = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
         return {"kind": self.kind, "sentence": self.sentence, **fields}
 
 
 @dataclass(frozen=True)
 class Declared(Assumption):
-    """Facts that a person declared and the fit took as public.
+    """Facts that a person declared and that the fit treated as public.
 
     Args:
-        what: The facts in the order in which they are named. A fact in the singular starts with
-            "the" ("the schema"); a plural has no article ("bounds").
+        what: The facts, in the order in which the sentence names them. A fact in the singular starts
+            with "the" ("the schema"); a plural has no article ("bounds").
     """
 
     what: tuple[str, ...]
@@ -54,64 +55,66 @@ class Declared(Assumption):
     conditional: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.what, str):  # which is a sequence of texts, too
-            raise TypeError("declared facts must be a tuple of texts, got one text.")
+        if isinstance(self.what, str):  # a string is a sequence of strings, too
+            raise TypeError("declared facts must be a tuple of strings, got one string.")
         object.__setattr__(self, "what", tuple(self.what))
         if not 0 < len(self.what) <= _MAX_FACTS:
-            raise ValueError(f"declared facts must be 1 to {_MAX_FACTS}, got {len(self.what)}.")
+            raise ValueError(
+                f"there must be 1 to {_MAX_FACTS} declared facts, got {len(self.what)}."
+            )
         for fact in self.what:
             check_text(fact, "declared fact")
 
     @property
     def sentence(self) -> str:
-        """For example "bounds and the number of records were declared, not read [...]"."""
+        """For example: bounds and the number of records were declared, not read from the records."""
         *most, last = self.what
-        named = f"{', '.join(most)} and {last}" if most else last
+        facts = f"{', '.join(most)} and {last}" if most else last
         verb = "was" if not most and last.startswith("the ") else "were"
-        return f"{named} {verb} declared, not read from the records"
+        return f"{facts} {verb} declared, not read from the records"
 
 
 @dataclass(frozen=True)
 class FloatSums(Assumption):
-    """Rounding in sums over records is ignored; noise is drawn exactly."""
+    """Rounding in sums over records is ignored. The noise itself is drawn exactly."""
 
     kind: ClassVar[str] = "float-sums"
     conditional: ClassVar[bool] = False
 
     @property
     def sentence(self) -> str:
-        return "sums of floating-point numbers count as exact"
+        return "sums over records are treated as exact: floating-point rounding in them is ignored"
 
 
 @dataclass(frozen=True)
 class Generator(Assumption):
-    """Batches or noise come from the generator of the device, not from the operating system."""
+    """Batches or noise come from a pseudorandom generator on the device, not from the system."""
 
     kind: ClassVar[str] = "generator"
     conditional: ClassVar[bool] = False
 
     @property
     def sentence(self) -> str:
-        return "numbers from the Threefry generator count as random"
+        return "numbers from the Threefry generator are treated as truly random"
 
 
 @dataclass(frozen=True)
 class Seeded(Assumption):
-    """A person chose the seed of the noise: whoever knows it can subtract the noise."""
+    """A person chose the seed of the noise. Anyone who knows the seed can subtract the noise."""
 
     kind: ClassVar[str] = "seeded"
 
     @property
     def sentence(self) -> str:
-        return "the seed was chosen by the user, is secret and is used for no other fit"
+        return "the user chose the random seed, keeps it secret and uses it for no other fit"
 
 
 @dataclass(frozen=True)
 class Unproved(Assumption):
-    """A release is taken for the mechanism that its event describes, without a proof.
+    """A release is treated as the mechanism that its event describes, without a proof.
 
     Args:
-        claim: What is taken to hold, as a clause that "which is not proved" can follow.
+        claim: What is assumed, as a clause that ", which is not proved" can follow.
     """
 
     claim: str
@@ -127,7 +130,7 @@ class Unproved(Assumption):
 
 @dataclass(frozen=True)
 class Approximate(Assumption):
-    """An accountant's sum estimates epsilon and does not bound it.
+    """An accountant estimates epsilon instead of bounding it.
 
     Args:
         method: The name of the approximation.
@@ -141,12 +144,12 @@ class Approximate(Assumption):
 
     @property
     def sentence(self) -> str:
-        return f"{self.method} is an approximation, not a bound"
+        return f"epsilon is a {self.method} approximation, not an upper bound"
 
 
 @dataclass(frozen=True)
 class Conditional(Assumption):
-    """Any other condition, in words of its own."""
+    """Any other condition, stated in its own words."""
 
     text: str
     kind: ClassVar[str] = "conditional"
@@ -166,41 +169,41 @@ _KINDS: dict[str, type[Assumption]] = {
 
 
 def declared(*facts: str, num_records: int | None = None) -> Declared:
-    """The declared facts, among them the number of records unless it is None."""
+    """The declared facts; they include the number of records unless that is None."""
     return Declared(facts if num_records is None else (*facts, "the number of records"))
 
 
 def of_noise(*, seeded: bool, sums: bool = True, generator: bool = True) -> tuple[Assumption, ...]:
-    """What releases with Gaussian noise rest on.
+    """What releases with Gaussian noise assume.
 
     Args:
         seeded: Whether a person chose the seed of the noise.
-        sums: Whether anything but counts was added up.
+        sums: Whether anything but counts was summed.
         generator: Whether batches and noise come from a generator on the device, as in training.
     """
-    every = ((sums, FloatSums()), (generator, Generator()), (seeded, Seeded()))
-    return tuple(assumption for holds, assumption in every if holds)
+    applies = {FloatSums(): sums, Generator(): generator, Seeded(): seeded}
+    return tuple(assumption for assumption, needed in applies.items() if needed)
 
 
 def conditions(assumptions: tuple[Assumption, ...]) -> tuple[Assumption, ...]:
-    """Those that make a guarantee conditional."""
+    """The assumptions that make a guarantee conditional."""
     return tuple(one for one in assumptions if one.conditional)
 
 
 def checked(assumptions: Iterable[Assumption]) -> tuple[Assumption, ...]:
-    """The assumptions in their order, each once.
+    """The assumptions in their order, without repetitions.
 
     Raises:
-        TypeError: One is not an `Assumption`, such as a sentence.
+        TypeError: One of them is not an `Assumption` but, for example, a sentence.
     """
-    listed = tuple(assumptions)
-    for one in listed:
+    unique = tuple(dict.fromkeys(assumptions))
+    for one in unique:
         check.instance(Assumption, assumption=one)
-    return tuple(dict.fromkeys(listed))
+    return unique
 
 
 def from_json(data: Any) -> Assumption:
-    """The assumption written by `Assumption.to_json`; anything else is refused, not guessed at."""
+    """The assumption that `Assumption.to_json` wrote; anything else is refused."""
     fields = cast("dict[str, Any]", data if isinstance(data, dict) else {})
     kind = fields.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
@@ -220,7 +223,10 @@ def from_json(data: Any) -> Assumption:
     except (TypeError, ValueError) as error:
         raise ArtifactError(f"assumption {kind!r} is malformed: {error}") from error
     if assumption.sentence != fields["sentence"]:
-        raise ArtifactError(f"assumption {kind!r} says another sentence than its kind does.")
+        raise ArtifactError(
+            f"assumption {kind!r} has a sentence that is not the one of its kind. "
+            "It may come from another version of veilflow."
+        )
     return assumption
 
 
@@ -229,9 +235,9 @@ def _plain(value: str | tuple[str, ...]) -> str | list[str]:
 
 
 def check_text(value: object, what: str) -> str:
-    """The value if it is a text that can be shown: not empty, not endless."""
+    """The value, if it is a string of reasonable length."""
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a text, got {type(value).__name__}.")
+        raise TypeError(f"{what} must be a string, got {type(value).__name__}.")
     if not value.strip() or len(value) > _MAX_TEXT:
         raise ValueError(f"{what} must have 1 to {_MAX_TEXT} characters, got {len(value)}.")
     return value

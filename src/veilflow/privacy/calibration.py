@@ -1,7 +1,7 @@
-"""Calibration: the least noise, most steps or largest batches that a budget affords.
+"""Calibration: the least noise, the most steps or the largest batches that a budget affords.
 
-One search serves all: Brent's method on the logarithm of epsilon, which is nearly straight in that of
-the number. It returns a number within the budget. The number of accountant calls is bounded.
+One search serves all three: Brent's method on the logarithm of epsilon, which is nearly a straight line
+in the logarithm of the setting. The answer is always on the safe side, within the budget.
 """
 
 # SciPy and dp-accounting have no type stubs
@@ -11,6 +11,7 @@ import contextlib
 import math
 from collections.abc import Callable
 from functools import cache, lru_cache
+from typing import Any
 
 from veilflow._core import check
 from veilflow._core.errors import BudgetError, PrivacyError
@@ -23,14 +24,11 @@ _TOLERANCE = 5e-4
 """How far below the target, relatively, a calibrated epsilon may stay."""
 _MAX_CALLS = 80
 _FIRST_STEP = 0.05
-"""From a guess toward the target, in the logarithm."""
-_TINY, _HUGE = 0.05, 20.0
-"""Times the target, where epsilon counts as no less and no more: Brent's method needs numbers."""
+"""The first step from the initial guess toward the target, in the logarithm."""
+_CAPS = 0.05, 20.0
+"""Epsilon over its target is capped to this range: Brent's method needs finite numbers."""
 _ROUNDING = 1e-12
-"""Of a value, relatively: a search ends where its two ends are this close."""
-_NOISE = (1e-2, 1e6)
-_STEPS = (1.0, 1e8)
-_RATE = (1e-9, 1.0)
+"""The search ends when its two ends are this close, relatively."""
 
 _EMPTY = Ledger()
 
@@ -47,25 +45,25 @@ def calibrate(
     integer: bool = False,
     what: str = "value",
 ) -> float:
-    """The positive number whose event spends the budget's epsilon and no more.
+    """The positive setting whose event spends the budget's epsilon and no more.
 
     Args:
-        make_event: From the number to the event it would cause.
+        make_event: Maps a setting to the event it would cause.
         budget: What `ledger` and the event may cost together.
-        bracket: The range to search, both ends positive.
-        increasing: Whether epsilon grows with the number (steps, rate) or falls (noise).
+        bracket: The range to search; both ends are positive.
+        increasing: Whether epsilon grows with the setting (steps, rate) or falls (noise).
         ledger: What is already spent.
-        accountant: Whose sums count.
-        guess: Where to start; the middle of the bracket when not given.
-        integer: Whether only whole numbers will do.
-        what: The number's name, for messages.
+        accountant: The accountant that computes epsilon.
+        guess: Where to start; by default the geometric middle of the bracket.
+        integer: Whether the setting is a whole number.
+        what: The name of the setting, for error messages.
 
     Returns:
-        A number within the budget: epsilon is at most the target and, unless an end of
-        the bracket is reached or whole numbers are too far apart, within 0.1 % of it.
+        A setting whose epsilon is at most the target and within 0.1 % of it, unless an end of the
+        bracket is reached or whole numbers are too far apart.
 
     Raises:
-        BudgetError: When nothing in the bracket fits; the message tells what would be reachable.
+        BudgetError: Nothing in the bracket fits; the message says what could be reached.
     """
     low, high = bracket
     check.positive(low=low, high=high)
@@ -103,53 +101,42 @@ def _search(
     start: float,
     integer: bool,
 ) -> float:
-    """The value closest to `dear` that is within the target, of all that Brent's method tries.
+    """Of all values tried, the one closest to `dear` that keeps epsilon within the target.
 
     Args:
-        epsilon: Of a value, at most `target` at `cheap` and rising toward `dear`. Remembers answers.
+        epsilon: A cached function, at most `target` at `cheap` and rising toward `dear`.
         target: What epsilon must not exceed.
-        cheap: One end of the range, and the answer if no other value is within the target.
+        cheap: One end of the range, and the answer if no other value keeps within the target.
         dear: The other end.
         start: Where to look first.
-        integer: Whether only whole numbers will do.
+        integer: Whether the value is a whole number.
     """
     from scipy.optimize import brentq  # slow to import, and only needed here
 
     within = [cheap]
-    ends = {math.log(cheap): cheap, math.log(dear): dear}  # to the last digit
+    ends = {math.log(cheap): cheap, math.log(dear): dear}  # exact to the last digit
 
     def distance(log: float) -> float:
-        """How far the logarithm of epsilon is from its aim; 0 if that is close enough."""
+        """How far the logarithm of epsilon is from the target; 0 if that is close enough."""
         value = ends.get(log, math.exp(log))
         if integer:
             value = float(math.floor(value * (1 + _ROUNDING)))
         if epsilon(value) <= target:
             within.append(value)
-        beyond = math.log(min(max(epsilon(value) / target, _TINY), _HUGE))
+        beyond = math.log(min(max(epsilon(value) / target, _CAPS[0]), _CAPS[1]))
         close = math.log1p(-_TOLERANCE) <= beyond <= 0
         return 0.0 if close else beyond - math.log1p(-_TOLERANCE / 2)
 
-    near, far = _around(distance, math.log(start), cheap=math.log(cheap), dear=math.log(dear))
-    if distance(near) * distance(far) < 0:
-        brentq(distance, near, far, xtol=_ROUNDING, maxiter=_MAX_CALLS, disp=False)
-    return max(within, key=lambda value: abs(math.log(value / cheap)))
-
-
-def _around(
-    distance: Callable[[float], float], start: float, *, cheap: float, dear: float
-) -> tuple[float, float]:
-    """Two places between which `distance` is 0, found by ever larger steps from `start`.
-
-    Both are the same end of the range if it is 0 nowhere.
-    """
-    end = dear if distance(start) <= 0 else cheap
-    near, step = start, _FIRST_STEP
+    # ever larger steps from the start toward the target, until one goes past it or reaches the end
+    near, step = math.log(start), _FIRST_STEP
+    end = math.log(dear if distance(near) <= 0 else cheap)
     while distance(near) != 0 and near != end:
         far = end if abs(end - near) <= step else near + math.copysign(step, end - near)
-        if distance(far) * distance(near) <= 0:
-            return near, far
+        if distance(far) * distance(near) < 0:
+            brentq(distance, near, far, xtol=_ROUNDING, maxiter=_MAX_CALLS, disp=False)
+            break
         near, step = far, 3 * step
-    return near, near
+    return max(within, key=lambda value: abs(math.log(value / cheap)))
 
 
 def noise_multiplier(
@@ -167,33 +154,14 @@ def noise_multiplier(
         sampling_rate: The probability that a record enters a batch.
         steps: The number of noisy releases.
         ledger: What is already spent.
-        accountant: Whose sums count.
+        accountant: The accountant that computes epsilon.
 
     Raises:
-        BudgetError: When no noise is enough.
+        BudgetError: No amount of noise is enough.
     """
     check.rate(sampling_rate=sampling_rate)
     check.count(steps=steps)
-    return _noise_multiplier(budget, float(sampling_rate), int(steps), ledger, accountant)
-
-
-@lru_cache(maxsize=512)
-def _noise_multiplier(
-    budget: Budget, sampling_rate: float, steps: int, ledger: Ledger, accountant: str
-) -> float:
-    # The central limit gives a start; nothing but the number of accountant calls hangs on it.
-    mu = gaussian_mu(budget)
-    guess = math.log1p(min(mu / sampling_rate, 1e100) ** 2 / steps) ** -0.5
-    return calibrate(
-        lambda noise: training_event(sampling_rate, noise, steps),
-        budget,
-        bracket=_NOISE,
-        increasing=False,
-        ledger=ledger,
-        accountant=accountant,
-        guess=guess,
-        what="noise_multiplier",
-    )
+    return _solved(budget, ledger, accountant, float(sampling_rate), None, int(steps))
 
 
 def steps(
@@ -204,40 +172,17 @@ def steps(
     ledger: Ledger = _EMPTY,
     accountant: str = "pld",
 ) -> int:
-    """The most sampled Gaussian steps that fit the budget, to 0.1 % of epsilon, at most 10^8.
+    """The most sampled Gaussian steps that fit the budget, to 0.1 % of epsilon; at most 10^8.
 
-    Args:
-        budget: What the ledger and the training may cost together.
-        sampling_rate: The probability that a record enters a batch.
-        noise_multiplier: Noise over sensitivity.
-        ledger: What is already spent.
-        accountant: Whose sums count.
+    The arguments are those of `noise_multiplier`, with the noise given instead of the steps.
 
     Raises:
-        BudgetError: When not even one step fits.
+        BudgetError: Not even one step fits.
     """
     check.rate(sampling_rate=sampling_rate)
     check.positive(noise_multiplier=noise_multiplier)
-    return _steps(budget, float(sampling_rate), float(noise_multiplier), ledger, accountant)
-
-
-@lru_cache(maxsize=512)
-def _steps(
-    budget: Budget, sampling_rate: float, noise: float, ledger: Ledger, accountant: str
-) -> int:
-    variance = max(sampling_rate**2 * math.expm1(min(1 / noise / noise, 600.0)), 1e-300)
-    found = calibrate(
-        lambda number: training_event(sampling_rate, noise, int(number)),
-        budget,
-        bracket=_STEPS,
-        increasing=True,
-        ledger=ledger,
-        accountant=accountant,
-        guess=gaussian_mu(budget) ** 2 / variance,
-        integer=True,
-        what="steps",
-    )
-    return int(found)
+    rate, noise = float(sampling_rate), float(noise_multiplier)
+    return int(_solved(budget, ledger, accountant, rate, noise, None))
 
 
 def sampling_rate(
@@ -250,35 +195,45 @@ def sampling_rate(
 ) -> float:
     """The largest sampling rate with which `steps` Gaussian steps fit the budget.
 
-    Args:
-        budget: What the ledger and the training may cost together.
-        noise_multiplier: Noise over sensitivity.
-        steps: The number of noisy releases.
-        ledger: What is already spent.
-        accountant: Whose sums count.
+    The arguments are those of `noise_multiplier`, with the noise given instead of the rate.
 
     Raises:
-        BudgetError: When no rate is small enough.
+        BudgetError: No rate is small enough.
     """
     check.positive(noise_multiplier=noise_multiplier)
     check.count(steps=steps)
-    return _sampling_rate(budget, float(noise_multiplier), int(steps), ledger, accountant)
+    return _solved(budget, ledger, accountant, None, float(noise_multiplier), int(steps))
 
 
 @lru_cache(maxsize=512)
-def _sampling_rate(
-    budget: Budget, noise: float, steps: int, ledger: Ledger, accountant: str
+def _solved(
+    budget: Budget,
+    ledger: Ledger,
+    accountant: str,
+    rate: float | None,
+    noise: float | None,
+    steps: int | None,
 ) -> float:
-    spread = math.sqrt(max(steps * math.expm1(min(1 / noise / noise, 600.0)), 1e-300))
+    """The setting of a training that is None; the other two are given."""
+    # guesses by the central limit theorem, which only save calls of the accountant
+    mu = gaussian_mu(budget)
+    spread = math.expm1(min(1 / noise / noise, 600.0)) if noise else 0.0
+    if rate is None:
+        guess = mu / math.sqrt(max((steps or 1) * spread, 1e-300))
+        search: dict[str, Any] = {"what": "sampling_rate", "bracket": (1e-9, 1.0), "guess": guess}
+    elif steps is None:
+        guess = mu**2 / max(rate**2 * spread, 1e-300)
+        search = {"what": "steps", "bracket": (1.0, 1e8), "guess": guess, "integer": True}
+    else:
+        guess = math.log1p(min(mu / rate, 1e100) ** 2 / steps) ** -0.5
+        search = {"what": "noise_multiplier", "bracket": (1e-2, 1e6), "guess": guess}
     return calibrate(
-        lambda rate: training_event(rate, noise, steps),
+        lambda value: training_event(rate or value, noise or value, steps or int(value)),
         budget,
-        bracket=_RATE,
-        increasing=True,
+        increasing=noise is not None,
         ledger=ledger,
         accountant=accountant,
-        guess=gaussian_mu(budget) / spread,
-        what="sampling_rate",
+        **search,
     )
 
 
@@ -289,43 +244,34 @@ def training_event(sampling_rate: float, noise_multiplier: float, steps: int) ->
 
 def advice(budget: Budget, event: Event, *, ledger: Ledger, accountant: str = "pld") -> str:
     """A sentence on what would fit instead of `event`, for the message of a refusal."""
-    times, inner = (event.times, event.event) if isinstance(event, Repeated) else (1, event)
+    times, inner = (int(event.times), event.event) if isinstance(event, Repeated) else (1, event)
     rate = 1.0
     if isinstance(inner, PoissonSampled):
-        rate, inner = inner.sampling_rate, inner.event
+        rate, inner = float(inner.sampling_rate), inner.event
     if not isinstance(inner, Gaussian):
         return "Ask for less, or raise the budget."
-    rate, times, noise = float(rate), int(times), float(inner.noise_multiplier)
-    tries: list[tuple[str, Callable[[], float]]] = [
-        (
-            f"raise noise_multiplier from {noise:.4g} to",
-            lambda: _noise_multiplier(budget, rate, times, ledger, accountant),
-        ),
-        (
-            f"lower steps from {times} to",
-            lambda: _steps(budget, rate, noise, ledger, accountant),
-        ),
-        (
-            f"lower sampling_rate from {rate:.4g} to",
-            lambda: _sampling_rate(budget, noise, times, ledger, accountant),
-        ),
-    ]
+    noise = float(inner.noise_multiplier)
+    options = {
+        f"raise noise_multiplier from {noise:.4g}": (rate, None, times),
+        f"lower steps from {times}": (rate, noise, None),
+        f"lower sampling_rate from {rate:.4g}": (None, noise, times),
+    }
     fits: list[str] = []
-    for words, find in tries:
-        with contextlib.suppress(PrivacyError, ValueError):  # this way out is closed
-            fits.append(f"{words} {_rounded(find(), up=words.startswith('raise'))}")
+    for words, settings in options.items():
+        with contextlib.suppress(PrivacyError, ValueError):  # this setting alone cannot do it
+            value = _solved(budget, ledger, accountant, *settings)
+            fits.append(f"{words} to {_rounded(value, up=settings[1] is None)}")
     if not fits:
         return "Nothing like it would fit: raise the budget."
     return "What would fit: " + ", or ".join(fits) + "."
 
 
 def _rounded(value: float, *, up: bool) -> str:
-    """`value` in a few digits, rounded to the safe side."""
-    if isinstance(value, int):
-        return str(value)
+    """`value` in a few digits, rounded to the safe side; whole numbers stay as they are."""
+    if value == int(value):
+        return str(int(value))
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
-    whole = math.ceil(value / unit) if up else math.floor(value / unit)
-    return f"{whole * unit:.4g}"
+    return f"{(math.ceil if up else math.floor)(value / unit) * unit:.4g}"
 
 
 @lru_cache(maxsize=512)

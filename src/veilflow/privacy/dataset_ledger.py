@@ -1,11 +1,12 @@
 """What all models of a data set cost together: a journal that processes share.
 
-A fit is written down twice: reserved, with all that it will spend, before it begins; spent, when it
-has ended. Each time it is on the disk before anything goes on (`_core/journal.py`). A fit that dies in
-between counts as spent, for nobody knows how far it got. Nothing is ever removed.
+A fit is recorded twice: as reserved, with everything that it will spend, before it begins; and as
+spent, when it has ended. Each record is on disk before the fit goes on (`_core/journal.py`). A fit
+that dies in between counts as spent, because nobody knows how far it got. Nothing is ever removed.
 
-Data sets go by a name that a person gives. A hash of the records would be a release that no epsilon
-pays for: whoever guesses the records can confirm the guess, and neighbors never have the same one.
+A data set is identified by a name that a person gives it. A hash of the records would be a release that
+no epsilon pays for: anyone who guesses the records could confirm the guess, and neighboring data sets
+never have the same hash.
 """
 
 import os
@@ -23,8 +24,8 @@ from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.policy import Policy
 from veilflow.privacy.unit import Unit
 
-ADAPTIVE = Conditional("settings of later fits were not chosen from what earlier fits released")
-"""Composition of privacy loss distributions is proved for noise that is fixed beforehand."""
+ADAPTIVE = Conditional("the settings of later fits do not depend on what earlier fits released")
+"""Composition of privacy loss distributions is proved for noise that is fixed in advance."""
 _TITLE = "veilflow: spending of data sets"
 _STATES = ("reserved", "spent", "settled")
 _LONGEST_NAME = 200
@@ -32,7 +33,7 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class Spend:
-    """One fit: reserved, or spent, or settled by a person because the file did not know of it."""
+    """One fit: reserved, spent, or settled by a person because the file did not know of it."""
 
     id: str
     state: str
@@ -41,14 +42,14 @@ class Spend:
 
 
 class DatasetLedger:
-    """A journal of spending in one file; made by the first reservation, readable by its owner only.
+    """A journal of spending in one file, which the first reservation creates for its owner only.
 
     Guarantee:
-        Every fit that was allowed to begin is in the file before it does. The total is that of
-        one composition over all of them, so two processes cannot together exceed a policy.
+        Every fit that is allowed to begin is in the file before it begins. The total is one
+        composition over all of them, so two processes cannot exceed a policy together.
 
     Args:
-        path: The file. On one machine: locks of network file systems are not to be relied on.
+        path: The file, on a local disk: locks of network file systems are not reliable.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -63,23 +64,23 @@ class DatasetLedger:
         policy: Policy | None = None,
         resume: str | None = None,
     ) -> str:
-        """Write down what a fit will spend, unless that is beyond the policy. Call it before.
+        """Record what a fit will spend before it begins, or raise if the policy forbids it.
 
         Args:
-            ledger: All that the fit will spend, known beforehand.
+            ledger: Everything that the fit will spend, known in advance.
             dataset: The name of the data set, chosen by a person.
-            delta: Where the total is stated, unless the policy says so.
+            delta: The delta at which the total is stated, unless the policy has one.
             policy: What is allowed.
-            resume: The name of an open reservation of the same ledger to go on with: a fit that
-                continues from its checkpoint draws the same noise and spends nothing new. Only its
-                own will do; any other may be that of a fit that died.
+            resume: The id of an open reservation of the same ledger. A fit that continues from its
+                checkpoint draws the same noise and spends nothing new. It must name its own
+                reservation; any other one may belong to a fit that died.
 
         Returns:
-            The name of the reservation, for `spent`.
+            The id of the reservation, for `spent`.
 
         Raises:
             PolicyError: All fits together would cost too much. Nothing was written.
-            ArtifactError: The file is damaged, or no ledger of data sets. Nothing was written.
+            ArtifactError: The file is damaged or is not a ledger of data sets. Nothing was written.
         """
         _check_name(dataset)
         with self._journal.appending() as entries:
@@ -96,7 +97,7 @@ class DatasetLedger:
         return name
 
     def spent(self, name: str, ledger: Ledger) -> None:
-        """Write down what a reserved fit has spent, now that it has ended."""
+        """Record what a reserved fit has spent, now that it has ended."""
         with self._journal.appending() as entries:
             spends = _spends(entries)
             if name not in spends:
@@ -104,13 +105,13 @@ class DatasetLedger:
             entries.append(_entry(Spend(name, "spent", spends[name].dataset, ledger)))
 
     def settle(self, budget: Budget, *, dataset: str) -> None:
-        """Count a fit that the file does not know of as all of its budget.
+        """Count a fit that the file does not know of, at the price of its whole budget.
 
-        For a file that was restored from a copy older than the fit, or begun anew.
+        This is for a file that was restored from a copy older than the fit, or started afresh.
 
         Args:
-            budget: The most that the fit was given: a person knows it from the command.
-            dataset: The name that it was given.
+            budget: The budget of the fit, which a person knows from the command.
+            dataset: The name of the data set.
         """
         _check_name(dataset)
         pure = budget.delta == 0
@@ -123,11 +124,11 @@ class DatasetLedger:
             entries.append(_entry(Spend(secrets.token_hex(8), "settled", dataset, ledger)))
 
     def entries(self) -> tuple[Spend, ...]:
-        """All fits, each in its last state."""
+        """All fits, each in its latest state."""
         return tuple(_spends(self._journal.read()).values())
 
     def total(self, *, dataset: str, delta: float, accountant: str = "pld") -> Guarantee:
-        """What all models of a data set together promise."""
+        """The guarantee of all models of a data set together."""
         ledgers = [one.ledger for one in self.entries() if one.dataset == dataset]
         return _joined(ledgers, dataset).guarantee(delta=delta, accountant=accountant)
 
@@ -137,19 +138,19 @@ class DatasetLedger:
 
 
 def total_delta(policy: Policy | None, delta: float) -> float:
-    """Where a total is stated: at the policy's delta if it has one."""
+    """The delta at which a total is stated: that of the policy if it has one."""
     return delta if policy is None or policy.max_delta >= 1 else policy.max_delta
 
 
 def _joined(ledgers: list[Ledger], dataset: str) -> Ledger:
-    """One ledger of several; they must speak of the same neighbors."""
+    """Several ledgers as one; they must have the same neighboring relation."""
     if not ledgers:
         return Ledger()
     first = ledgers[0]
-    # a row, an image and a record are one record each, by the words of their models
+    # a row, an image and a record are one record each; models only name them differently
     if len({(one.adjacency, one.unit.single) for one in ledgers}) > 1:
         raise PrivacyError(
-            f"fits of {dataset!r} have different adjacencies or units, which do not add up."
+            f"fits of {dataset!r} have different adjacencies or units, so their costs do not compose."
         )
     units = {one.unit for one in ledgers}
     joined = Ledger(
@@ -167,7 +168,7 @@ def _entry(spend: Spend) -> Entry:
 
 
 def _spends(entries: list[Entry]) -> dict[str, Spend]:
-    """Every fit in its last state, by its name."""
+    """Every fit in its latest state, by its id."""
     spends = [_spend(number, entry) for number, entry in enumerate(entries, 1)]
     return {spend.id: spend for spend in spends}
 
@@ -180,8 +181,8 @@ def _spend(number: int, entry: Entry) -> Spend:
         return Spend(name, state, dataset, Ledger.from_json(entry["ledger"]))
     except (ArtifactError, LookupError, TypeError, ValueError):
         raise ArtifactError(
-            f"entry {number} of the ledger of data sets is no spend. Restore the file from a copy; "
-            "until then no total is known, so nothing may be spent."
+            f"entry {number} of the ledger of data sets is not a valid record of spending. Restore the "
+            "file from a copy; until then no total is known, so nothing may be spent."
         ) from None
 
 

@@ -1,7 +1,8 @@
-"""A discrete Gaussian as a table: three random words in, one whole number out, on host or device.
+"""A discrete Gaussian as a table: three random words in, one integer out, on the host or a device.
 
-Walker's alias method. A word picks a sign and one of 2^16 columns; each column belongs to one size up
-to a threshold, and to another from there on. What is compared with the threshold has 79 bits.
+This is Walker's alias method. The first word picks a sign and one of 2^16 columns. A column stands for
+one magnitude below its threshold and for another one above it. 79 random bits are compared with the
+threshold.
 """
 
 import functools
@@ -14,31 +15,31 @@ import numpy as np
 SIGMA = 2**12
 """The parameter: probabilities are proportional to exp(-k^2 / (2 SIGMA^2))."""
 REACH = 2**16
-"""Columns, one for each size below; 16 SIGMA, beyond which lies less than 2^-180."""
+"""The number of columns, one for each magnitude below 16 SIGMA; less than 2^-180 lies beyond."""
 
 _GUARD_BITS = 256
 _BITS = 95
-"""Probabilities are whole multiples of 2^-95."""
+"""Probabilities are integer multiples of 2^-95."""
 _UNIT = 1 << 79
 """The probability of a column, in these units."""
 _WORD = 0xFFFFFFFF
 
 _CENTER = SIGMA
-"""Sizes below this are so likely that they can spare what rounding gives to the others."""
+"""Magnitudes below this are so likely that they can give up what rounding adds to the others."""
 
 SPARED = 2.0**-77
-"""No probability is below the exact one by more than this part of it."""
+"""No probability falls below the exact one by more than this fraction of it."""
 EXCESS = 2.0**-79
-"""All probabilities together exceed the exact ones by no more than this."""
+"""The total by which probabilities exceed the exact ones is at most this."""
 BEYOND = 2.0**-180
-"""The exact law has less than this beyond the table."""
+"""The exact distribution has less than this mass beyond the table."""
 
 
 class Thresholds(NamedTuple):
-    """A table as arrays of words, for NumPy or JAX. Thresholds are cut into 16, 32 and 32 bits."""
+    """The table as arrays of words, for NumPy or JAX; thresholds are split into 16, 32 and 32 bits."""
 
     column: Any
-    """The upper 16 bits of a threshold, then the size beyond it."""
+    """The upper 16 bits of a threshold, then the magnitude above it."""
     middle: Any
     low: Any
 
@@ -52,15 +53,15 @@ def pick(
     xp: Any = np,
     take: Callable[[Any, Any], Any] = operator.getitem,
 ) -> Any:
-    """The whole numbers that three random words each stand for, as int32.
+    """Draws from the table, one for every three random words, as int32.
 
     Args:
         thresholds: The table.
-        first: Sign, column, and the upper 15 bits to compare.
-        second: The next 32.
-        last: The lower 32.
+        first: The sign, the column, and the upper 15 bits to compare.
+        second: The next 32 bits.
+        last: The lower 32 bits.
         xp: NumPy, or jax.numpy.
-        take: Entries of an array by their places, which are never outside.
+        take: Reads entries of an array by index; indices are never out of range.
     """
     own = (first >> np.uint32(15)) & np.uint32(0xFFFF)
     column, middle, low = (take(part, own) for part in thresholds)
@@ -73,7 +74,7 @@ def pick(
 
 @functools.cache
 def thresholds() -> Thresholds:
-    """The table of `SIGMA`, made once in exact arithmetic."""
+    """The table for `SIGMA`, computed once in exact arithmetic."""
     bounds, others = alias(_probabilities(SIGMA))
     high = np.array([b >> 64 for b in bounds], np.uint32)
     return Thresholds(
@@ -84,13 +85,11 @@ def thresholds() -> Thresholds:
 
 
 def _probabilities(sigma: int) -> list[int]:
-    """Those of |k| = 0, 1, ... in units of 2^-95; they sum to 1.
+    """The probabilities of |k| = 0, 1, ... in units of 2^-95; they sum to 1.
 
-    Rounded up, so that nothing far out is less likely than it should be; the center gives what that
-    takes, a few units each.
-
-    By p_{k+1} = p_k r_k and r_{k+1} = r_k exp(-1 / sigma^2) in 256-bit fixed point: after 2^16 steps
-    the relative error is below 2^-215.
+    They are rounded up, so that no large magnitude is less likely than it should be; the center gives
+    up a few units each to make room. They follow p_{k+1} = p_k r_k and r_{k+1} = r_k exp(-1 /
+    sigma^2) in 256-bit fixed point; after 2^16 steps the relative error is below 2^-215.
     """
     ratio, decay = _exp_minus(1, 2 * sigma * sigma), _exp_minus(1, sigma * sigma)
     weight = 1 << _GUARD_BITS
@@ -100,14 +99,14 @@ def _probabilities(sigma: int) -> list[int]:
         weight = weight * ratio >> _GUARD_BITS
         ratio = ratio * decay >> _GUARD_BITS
     total = sum(weights)
-    found = [-(-(weight << _BITS) // total) for weight in weights]
-    surplus = sum(found) - (1 << _BITS)
+    rounded = [-(-(weight << _BITS) // total) for weight in weights]
+    surplus = sum(rounded) - (1 << _BITS)
     each, rest = divmod(surplus, _CENTER)
-    return [p - each - (size < rest) if size < _CENTER else p for size, p in enumerate(found)]
+    return [p - each - (size < rest) if size < _CENTER else p for size, p in enumerate(rounded)]
 
 
 def alias(probabilities: list[int]) -> tuple[list[int], list[int]]:
-    """For each column its threshold, and whose the rest of it is. Exact: whole numbers only."""
+    """The threshold of each column, and the magnitude above it. Exact: integers only."""
     left, others = list(probabilities), list(range(len(probabilities)))
     bounds = [_UNIT] * len(left)
     small = [i for i, p in enumerate(left) if p < _UNIT]

@@ -1,9 +1,9 @@
-"""The vocabulary of spending: one frozen class per kind of release, to and from JSON.
+"""Privacy events: one frozen class for each kind of release, to and from JSON.
 
-An event says what an accountant has to know about a release and nothing else. Once published, a
-kind keeps its name and its meaning for ever: a ledger written today must add up to the same number
-in ten years. Noise is always measured against the L2 (Gaussian) or L1 (Laplace) sensitivity of the
-query for the ledger's adjacency, so an event holds no sensitivity of its own.
+An event says what an accountant has to know about a release and nothing else. Once published, a kind
+keeps its name and its meaning forever: a ledger written today must add up to the same number in ten
+years. Noise is always measured against the L2 (Gaussian) or L1 (Laplace) sensitivity of the query for
+the ledger's adjacency, so an event holds no sensitivity of its own.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from veilflow._core.errors import ArtifactError
 
 @dataclass(frozen=True)
 class Event:
-    """Base of all events; `kind` is the word that stands for the class in JSON."""
+    """Base of all events; `kind` is the name of the class in JSON."""
 
     kind: ClassVar[str] = ""
 
@@ -94,7 +94,7 @@ class ExponentialMechanism(Event):
 
 @dataclass(frozen=True)
 class ApproximateDP(Event):
-    """Any release proved (`epsilon`, `delta`)-DP, where epsilon may be 0 but not both."""
+    """Any release proved (`epsilon`, `delta`)-DP; epsilon may be 0, delta may not."""
 
     epsilon: float
     delta: float
@@ -107,12 +107,12 @@ class ApproximateDP(Event):
 
 @dataclass(frozen=True)
 class TotalVariation(Event):
-    """What was released is this close to what the other events of the ledger describe.
+    """The real run is this close to the run that the other events of the ledger describe.
 
-    `distance` bounds the total variation between the real run and the described one, whatever the
-    records. If that one is (epsilon, delta)-DP, the real one is so with (1 + e^epsilon) `distance`
-    more delta. The price depends on the epsilon that is asked about, so an event holds the distance
-    and accountants find the price.
+    `distance` bounds the total variation between the two, whatever the records are. If the described
+    run is (epsilon, delta)-DP, the real one is (epsilon, delta + (1 + e^epsilon) `distance`)-DP. The
+    price depends on the epsilon in question, so the event holds the distance and accountants compute
+    the price.
     """
 
     distance: float
@@ -136,7 +136,7 @@ class PoissonSampled(Event):
 
 @dataclass(frozen=True)
 class Repeated(Event):
-    """`event` released `times` times, each with fresh noise, later ones adaptively."""
+    """`event` released `times` times, each time with fresh noise, possibly adaptively."""
 
     times: int
     event: Event
@@ -160,7 +160,7 @@ class Together(Event):
 
 @dataclass(frozen=True)
 class NonPrivate(Event):
-    """Data was used without protection: every accountant answers infinity."""
+    """Data was used without protection: epsilon is infinite for every accountant."""
 
     kind: ClassVar[str] = "non-private"
 
@@ -186,15 +186,15 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def flat(event: Event | Iterable[Event] | None) -> dict[Event, int]:
-    """All releases in `event`, each with how often it happens, in the order of their first.
+    """All releases in `event` and how often each one happens, in the order of first occurrence.
 
-    No `Repeated` or `Together` is left, but one whose parts share a batch: releasing a batch twice is
-    not sampling twice, so that such an event stays a `PoissonSampled` as a whole. Sampling is resolved
-    where it changes nothing: a rate of 1 is no sampling, sampling twice multiplies the rates, and a
-    batch that anything is released of without privacy counts as non-private.
+    `Repeated` and `Together` are resolved, except inside a `PoissonSampled`: releasing one batch
+    twice is not the same as sampling twice, so such an event stays as it is. Sampling is simplified
+    where that changes nothing: a rate of 1 is no sampling, sampling twice multiplies the rates, and a
+    batch of which anything is released without privacy counts as non-private.
 
     Args:
-        event: One, several that were all released, or None for nothing.
+        event: One event, several that were all released, or None for nothing.
     """
     counts: dict[Event, int] = {}
     parts = () if event is None else (event,) if isinstance(event, Event) else event
@@ -220,7 +220,7 @@ def _flat(event: Event) -> Iterator[tuple[Event, int]]:
 def _sampled(event: PoissonSampled) -> Event:
     rate, inner = float(event.sampling_rate), event.event
     while isinstance(inner, PoissonSampled):
-        # a product below the smallest number is raised to it, which costs more
+        # a product that underflows is raised to the smallest float, which costs more
         rate, inner = max(rate * inner.sampling_rate, sys.float_info.min), inner.event
     if any(isinstance(release, NonPrivate) for release in flat(inner)):
         return NonPrivate()
@@ -229,14 +229,14 @@ def _sampled(event: PoissonSampled) -> Event:
 
 
 def from_json(data: Any, *, depth: int = 0) -> Event:
-    """The event written by `Event.to_json`; anything else is refused, not guessed at."""
+    """The event that `Event.to_json` wrote; anything else is refused."""
     if depth > 16:
         raise ArtifactError("ledger events are nested more than 16 deep: not written by veilflow.")
     fields = cast("dict[str, Any]", data if isinstance(data, dict) else {})
     kind = fields.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
-        given = cast(object, data if kind is None else kind)
-        shown = kind[:40] if isinstance(kind, str) else type(given).__name__
+        value = cast(object, data if kind is None else kind)
+        shown = kind[:40] if isinstance(kind, str) else type(value).__name__
         raise ArtifactError(
             f"ledger holds an event of unknown kind {shown!r}; known: {', '.join(_KINDS)}. "
             "It may come from a newer version of veilflow."
@@ -264,5 +264,5 @@ def _plain(value: Any) -> Any:
         return value.to_json()
     if isinstance(value, tuple):
         return [part.to_json() for part in cast("tuple[Event, ...]", value)]
-    # A NumPy scalar is a number to Python, but not to JSON.
+    # JSON knows no NumPy scalars
     return int(value) if isinstance(value, numbers.Integral) else float(value)

@@ -1,12 +1,12 @@
-"""Gaussian noise in whole numbers, added on a grid: nothing of it depends on floating point.
+"""Gaussian noise as integers on a grid, so that it does not depend on floating-point arithmetic.
 
-Why: a float32 normal has 2^23 values and ends at 5.4 deviations. Added to a count and stored in enough
-digits, such a value excludes most neighboring counts with certainty, however much noise there is.
-Here a sum is rounded to a public grid, a whole number is added to each coordinate, and only then does
-the result become floating point again, as post-processing.
+A float32 normal takes 2^23 values and ends at 5.4 standard deviations. Added to a count and stored
+with enough digits, such a value rules out most neighboring counts with certainty, however large the
+noise is. Here a sum is rounded to a public grid, an integer is added to each coordinate, and only
+then does the result become floating point again, which is post-processing.
 
-The argument, in four steps. Let `S` be `Grid.sigma` (noise in grid units), `d` the coordinates that
-one record can change.
+The proof has four steps. Let `S` be `Grid.sigma`, the noise in grid units, and `d` the number of
+coordinates that one record can change.
 
 1. *Sensitivity.* Rounding moves a coordinate by at most half a unit, so two neighboring rounded
    sums differ by at most `sensitivity / spacing + sqrt(d)` in L2. `grid_for` makes `s >=
@@ -35,9 +35,9 @@ one record can change.
    factors add at most 3 n h. So the real run is (epsilon, delta + n 2^-73)-DP, at every epsilon: an
    `ApproximateDP(0, .)` event, once on the ledger. `closeness` is twice that, for it composes.
 
-What this does not mend: a sum of floating-point numbers was itself rounded on the way, so its true
-sensitivity exceeds `clip_norm` by the error of that summation. That this error does not count is an
-assumption, which guarantees of such sums carry. Counts are exact.
+What this does not repair: a sum of floating-point numbers was itself rounded on the way, so its true
+sensitivity exceeds `clip_norm` by the error of that summation. Guarantees of such sums carry the
+assumption that this error can be ignored. Counts are exact.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
@@ -66,7 +66,7 @@ from veilflow.privacy.unit import Adjacency
 _WIDENINGS = (2**10, 2**11)
 _SATURATION = 2.0**30  # grid units; noise stays below 2^28, so sums fit an int32
 _MOST_UNITS = 2.0**62
-"""Where sums end on the host: far beyond any, and still an int64."""
+"""Where sums saturate on the host: far beyond any real one, and still an int64."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +75,10 @@ class Grid:
 
     Attributes:
         spacing: Grid unit in the units of the sum; a power of two, so that scaling is exact.
-        widening: Noise is `X_1 + widening * X_2`, both from the table.
+        widening: The noise is `X_1 + widening * X_2`, with both draws from the table.
         noise_multiplier: What the release pays for; the realized one is at most 0.1 % larger.
-        sensitivity: L2 sensitivity of the sum before rounding, for the adjacency promised.
-        num_coordinates: Numbers of one release that a record can change.
+        sensitivity: L2 sensitivity of the sum before rounding, for the promised adjacency.
+        num_coordinates: How many coordinates of one release a record can change.
     """
 
     spacing: float
@@ -108,22 +108,19 @@ def grid_for(
     """The grid on which integer noise honors `noise_multiplier`.
 
     Guarantee:
-        A sum whose records are clipped to `clip_norm`, released on this grid with fresh noise, is
-        within `closeness` of a post-processed Gaussian mechanism with this `noise_multiplier`. See
-        the top of this file for the proof.
+        A sum of records clipped to `clip_norm`, released on this grid with fresh noise, is within
+        `closeness` of a post-processed Gaussian mechanism with this `noise_multiplier`. The proof is
+        at the top of this file.
 
     Args:
         clip_norm: L2 bound on one record's contribution to the sum.
         noise_multiplier: Noise standard deviation over sensitivity.
-        num_coordinates: Numbers in the sum that one record can change; rounding each costs a grid
-            unit of sensitivity.
+        num_coordinates: How many coordinates of the sum one record can change; rounding each of
+            them costs a grid unit of sensitivity.
         adjacency: The neighboring relation the guarantee is stated for.
 
-    Returns:
-        The grid, with the noise that belongs to it.
-
     Raises:
-        ValueError: If an argument is out of range or no grid is fine enough.
+        ValueError: An argument is out of range, or no grid is fine enough.
     """
     check.positive(clip_norm=clip_norm, noise_multiplier=noise_multiplier)
     check.count(num_coordinates=num_coordinates)
@@ -146,11 +143,11 @@ def grid_for(
             f"{noise_multiplier}. Rescale the loss."
         )
     spacing = math.ldexp(1.0, exponent)
-    # the margin is more than what the variance of rounding takes, 1 / (24 S^2)
+    # the margin exceeds the effect of the variance of rounding, 1 / (24 S^2)
     need = noise_multiplier * (sensitivity / spacing + root) * (1 + 1e-12)
     widening = max(_WIDENINGS[0], math.ceil(math.sqrt((need / table.SIGMA) ** 2 - 1)))
     # spacing > exact / 2, so need <= 2 * smallest and the widening stays within _WIDENINGS;
-    # rounding it up to a whole number adds at most 1/1024 to the noise.
+    # rounding it up to an integer adds at most 1/1024 to the noise.
     assert widening <= _WIDENINGS[1]
     return Grid(
         spacing=spacing,
@@ -162,21 +159,21 @@ def grid_for(
 
 
 def closeness(num_draws: int) -> float:
-    """What `num_draws` draws add to delta for not being rounded Gaussians, at most.
+    """The most that `num_draws` draws add to delta because they are not exactly rounded Gaussians.
 
     Args:
-        num_draws: Numbers drawn in the whole run: steps times coordinates.
+        num_draws: How many numbers the whole run draws: steps times coordinates.
     """
     check.count(num_draws=num_draws)
     return num_draws * 2.0**-72
 
 
 class GridNoise(eqx.Module):
-    """Noise for the releases of one grid, made on the device from a key for each.
+    """Noise for the releases on one grid, drawn on the device from one key per release.
 
     Attributes:
-        grid: What it is for.
-        thresholds: The table, as arrays of the device.
+        grid: The grid.
+        thresholds: The table as arrays on the device.
     """
 
     grid: Grid = eqx.field(static=True)
@@ -184,26 +181,26 @@ class GridNoise(eqx.Module):
 
     @classmethod
     def on(cls, grid: Grid) -> "GridNoise":
-        """The noise of a grid."""
+        """The noise for a grid."""
         return cls(grid, _on_device())
 
     def added(self, total: Any, words: UInt32[Array, " 4"]) -> Any:
-        """`total` on the grid with fresh noise, in floating point again. Pure, jittable.
+        """`total` on the grid with fresh noise, in floating point again. Pure and jittable.
 
         Every step before the last is exact: the spacing is a power of two, so dividing by it only
-        changes exponents; a float32 rounded to a whole number is a float32; the conversion to int32
-        and the addition stay below 2^31 because sums saturate at 2^30 units (about 128 noise
-        deviations or more, a 1-Lipschitz clamp, so sensitivity is unharmed). Going back, integers
-        beyond 2^24 are rounded to the nearest float: that is post-processing. Non-finite coordinates
-        count as zero (NaN) or saturate.
+        changes exponents; a float32 rounded to an integer is a float32; the conversion to int32 and
+        the addition stay below 2^31 because sums saturate at 2^30 units (at least about 128 noise
+        deviations; the clamp is 1-Lipschitz, so it does not increase the sensitivity). On the way
+        back, integers beyond 2^24 are rounded to the nearest float, which is post-processing. NaN
+        counts as zero, and infinities saturate.
 
         Args:
             total: A pytree of floating-point arrays with `grid.num_coordinates` numbers in all.
             words: The key of this release. Another release with the same key would have the same
-                noise, which goes away in the difference.
+                noise, which cancels in the difference of the two.
 
         Raises:
-            ValueError: If sizes do not match the grid.
+            ValueError: The sizes do not match the grid.
         """
         leaves, structure = jax.tree_util.tree_flatten(total)
         size = sum(leaf.size for leaf in leaves)
@@ -220,11 +217,11 @@ class GridNoise(eqx.Module):
         return jax.tree_util.tree_unflatten(structure, noisy)
 
     def draws(self, words: UInt32[Array, " 4"], sizes: list[int]) -> list[Int[Array, " size"]]:
-        """The whole numbers that one release adds, for arrays of these sizes."""
+        """The integers that one release adds to arrays of these sizes."""
         if jax.default_backend() != "cpu":
             return self._turn(words, sizes, jnp.zeros((), jnp.uint32))
-        # A loop of one turn. Without it the compiler for CPUs makes the noise again wherever it is
-        # used, and an optimizer uses it several times. It must not know that there is one turn.
+        # A loop that runs once. Without it, XLA's CPU compiler recomputes the noise wherever it is
+        # used, and an optimizer uses it several times. The compiler must not see that it runs once.
         turns = 1 + ((words[0] | 1) == 0).astype(jnp.uint32)
         none = [jnp.zeros(size, jnp.int32) for size in sizes]
         first = jnp.zeros((), jnp.uint32)
@@ -248,10 +245,10 @@ class GridNoise(eqx.Module):
 def noisy_on_host(
     total: np.ndarray, *, grid: Grid, secret: Secret, purpose: str, index: int = 0
 ) -> np.ndarray:
-    """A sum over all records on its grid with noise, in double precision; once and for all.
+    """A sum over all records on its grid with noise, in double precision.
 
-    The words come from a cryptographic hash of the secret, the purpose and the index, so a resumed run
-    has the same noise. In 64 bits such sums do not saturate.
+    The random words are a cryptographic hash of the secret, the purpose and the index, so a resumed run
+    draws the same noise. In 64 bits, real sums do not saturate.
     """
     words = secret.stream(purpose, index, 6 * total.size).reshape(6, -1)
     how = functools.partial(pick, table.thresholds())
@@ -261,7 +258,7 @@ def noisy_on_host(
 
 
 def _wide(how: Callable[..., Any], words: Any, widening: int) -> Any:
-    """Two draws from the table as one from a wider law; six words for each number."""
+    """Two draws from the table as one from a wider distribution; six words for each number."""
     a, b, c, d, e, f = words
     return how(a, b, e) + how(c, d, f) * np.int32(widening)
 

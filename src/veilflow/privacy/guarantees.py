@@ -1,7 +1,7 @@
-"""The types a guarantee lives in: raw data, clipped sums and released values cannot be confused.
+"""The types that carry a guarantee: raw records, clipped sums and released values.
 
-`Sensitive` goes into a mechanism, `Released` comes out and carries the event that pays for it. A
-forgotten step does not type-check, and nothing here prints a record.
+`Sensitive` goes into a mechanism; `Released` comes out with the event that pays for it. A program that
+forgets a step does not type-check, and nothing here prints a record.
 """
 
 import math
@@ -22,10 +22,10 @@ S = TypeVar("S")
 
 
 class Sensitive(Generic[T]):
-    """Records nobody has paid for yet. Shows neither its rows nor how many there are.
+    """Records that nobody has paid for yet. Shows neither the rows nor how many there are.
 
-    `open` is the one way in. It is called by mechanisms and by the engine, which answer for what
-    they do with the records; a reviewer greps for it.
+    `open` is the only access. Mechanisms, the engine and releases call it and are responsible for what
+    they do with the records, so a reviewer only has to search for `open`.
     """
 
     __slots__ = ("_records", "description", "unit")
@@ -36,11 +36,11 @@ class Sensitive(Generic[T]):
         self.unit = unit
 
     def open(self) -> T:
-        """The records themselves, for a mechanism that will pay for what it says about them."""
+        """The records themselves, for a mechanism that pays for what it releases about them."""
         return self._records
 
     def map(self, fn: Callable[[T], S], *, description: str | None = None) -> "Sensitive[S]":
-        """`fn` applied behind the door; row-wise functions of public settings are free."""
+        """`fn` of the records, still sensitive; functions of one row and public settings are free."""
         return Sensitive(
             fn(self._records), description=description or self.description, unit=self.unit
         )
@@ -59,7 +59,7 @@ class ClippedSum(eqx.Module):
     clip_norm: float = eqx.field(static=True)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        """How far, in L2, the sum can be from that of a neighbouring data set."""
+        """The largest L2 distance between this sum and that of a neighboring data set."""
         return self.clip_norm * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
 
 
@@ -70,13 +70,13 @@ class Released(eqx.Module, Generic[T]):
     event: Event = eqx.field(static=True)
 
     def map(self, fn: Callable[[T], S]) -> "Released[S]":
-        """Post-processing: free, and paid for by the same event."""
+        """Post-processing, which costs nothing: the same event pays for the result."""
         return Released(fn(self.value), self.event)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """(epsilon, delta)-differential privacy, for whom, by whose sums, and resting on what."""
+    """(epsilon, delta)-differential privacy: for which unit, by which accountant, assuming what."""
 
     epsilon: float
     delta: float
@@ -94,7 +94,7 @@ class Guarantee:
 
     @property
     def private(self) -> bool:
-        """Whether anything is promised at all."""
+        """Whether epsilon is finite, so that anything is promised at all."""
         return self.epsilon != math.inf
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class Guarantee:
     def to_json(self) -> dict[str, Any]:
         """The guarantee as plain JSON values, assumptions included."""
         return {
-            "epsilon": self.epsilon if self.epsilon != float("inf") else "inf",
+            "epsilon": self.epsilon if self.private else "inf",
             "delta": self.delta,
             "adjacency": self.adjacency.value,
             "unit": self.unit.value,

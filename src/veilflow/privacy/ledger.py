@@ -1,4 +1,4 @@
-"""The ledger: everything that was ever said about the records, and what it cost in total."""
+"""The ledger: everything that was released about the records, and its total cost."""
 
 import dataclasses
 import math
@@ -15,14 +15,14 @@ from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.unit import Adjacency, Unit
 
 FORMAT = 2
-"""The version written to JSON; a reader refuses what it doesn't know."""
+"""The version of the JSON format; a reader refuses any other."""
 
 _MAX_ENTRIES = 100_000
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One event, and what it was spent on."""
+    """One event and its purpose."""
 
     purpose: str
     event: Event
@@ -55,33 +55,33 @@ class Ledger:
         return dataclasses.replace(self, entries=(*self.entries, Entry(purpose, event)))
 
     def assuming(self, *more: Assumption) -> "Ledger":
-        """This ledger with more that its guarantee rests on; what it has already is kept once."""
+        """This ledger with further assumptions; none is listed twice."""
         return dataclasses.replace(self, assumptions=(*self.assumptions, *more))
 
     @property
     def event(self) -> Event | None:
-        """All entries as one event; None when nothing was spent, which costs 0."""
+        """All entries as one event; None if nothing was spent, which costs 0."""
         if not self.entries:
             return None
         return Together(tuple(entry.event for entry in self.entries))
 
     def epsilon(self, *, delta: float, accountant: str = "pld") -> float:
-        """The epsilon of everything in here together, at `delta`; infinite if there is none."""
+        """The epsilon of all entries together at `delta`; infinite if none is proved."""
         return accounting.get(accountant).epsilon(self.event, delta=delta, adjacency=self.adjacency)
 
     def delta(self, *, epsilon: float, accountant: str = "pld") -> float:
-        """The delta of everything in here together, at `epsilon`."""
+        """The delta of all entries together at `epsilon`."""
         return accounting.get(accountant).delta(
             self.event, epsilon=epsilon, adjacency=self.adjacency
         )
 
     def guarantee(self, *, delta: float, accountant: str = "pld") -> Guarantee:
-        """The statement to print: epsilon, for whom, by whose sums, resting on what.
+        """The statement to print: epsilon, for which unit, by which accountant, assuming what.
 
         Guarantee:
-            Everything released and recorded here is together (epsilon, delta)-differentially
-            private for the ledger's adjacency and unit, if the assumptions hold. Under the "gdp"
-            accountant epsilon is an approximation and the assumptions say so.
+            All releases recorded here are together (epsilon, delta)-differentially private for the
+            ledger's adjacency and unit, if the assumptions hold. With the "gdp" accountant epsilon
+            is an approximation, and the assumptions say so.
         """
         answer = accounting.get(accountant).account(
             self.event, delta=delta, adjacency=self.adjacency
@@ -96,9 +96,9 @@ class Ledger:
         )
 
     def shares(self, delta: float, *, accountant: str = "pld") -> list[tuple[str, float, float]]:
-        """Per purpose: its epsilon at `delta` if it were alone, and its part of their sum.
+        """For each purpose, its epsilon at `delta` if it were alone, and its share of their sum.
 
-        For reports only: alone, the epsilons sum to more than the ledger's.
+        This is for reports only: taken alone, the epsilons sum to more than that of the ledger.
         """
         by_purpose: dict[str, list[Event]] = {}
         for entry in self.entries:
@@ -125,15 +125,15 @@ class Ledger:
 
     @classmethod
     def from_json(cls, data: Any) -> "Ledger":
-        """The ledger written by `to_json`.
+        """The ledger that `to_json` wrote.
 
         Raises:
-            ArtifactError: For anything else; the message says what is wrong.
+            ArtifactError: It is anything else; the message says what is wrong.
         """
         data = _record(data, "ledger", ("format", "adjacency", "unit", "entries", "assumptions"))
         if data["format"] != FORMAT or isinstance(data["format"], bool):
             raise ArtifactError(
-                f"ledger has another format than {FORMAT}, the one this version of veilflow reads."
+                f"ledger does not have format {FORMAT}, the one that this version of veilflow reads."
             )
         try:
             entries: list[Entry] = []

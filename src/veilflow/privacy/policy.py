@@ -1,11 +1,11 @@
 """A policy: what an organization allows, checked before data is read and before a card is written.
 
-A `policy.toml` holds any of
+A `policy.toml` may contain
 
-    max_epsilon = 4.0           # of all models of one data set together
-    min_delta_exponent = 6      # delta at most 1e-6
-    accountants = ["pld"]       # whose sums count
-    conditional = false         # refuse guarantees that rest on more than arithmetic and declarations
+    max_epsilon = 4.0           # for all models of one data set together
+    min_delta_exponent = 6      # delta is at most 1e-6
+    accountants = ["pld"]       # the accountants that may compute epsilon
+    conditional = false         # refuse guarantees that assume more than arithmetic and declared facts
 
     [datasets]
     patients = 1.0              # this data set has a limit of its own
@@ -33,21 +33,21 @@ _LARGEST = 1 << 16
 
 
 class PolicyError(PrivacyError):
-    """A request is beyond the policy; nothing was read, spent or written."""
+    """The policy forbids a request. Nothing was read, spent or written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What is allowed. A field that is not given forbids nothing.
+    """What is allowed. A field that is left out forbids nothing.
 
     Attributes:
         max_epsilon: The most that all models of one data set may cost together.
         max_delta: The largest delta at which a guarantee may be stated.
-        accountants: Whose sums count, by the names that `veilflow.privacy.accounting` knows.
-        conditional: Whether guarantees may rest on more than arithmetic, the generator and
-            declared facts: a sampler taken for exact, a seed that somebody chose, an approximation.
-        datasets: Limits on epsilon of data sets by name, instead of `max_epsilon`.
-        source: Where the policy was read, to be printed with what it refuses.
+        accountants: The accountants that may compute epsilon, by their names in `privacy.accounting`.
+        conditional: Whether guarantees may assume more than exact arithmetic, a random generator and
+            declared facts: for example an approximate sampler, a chosen seed or an approximate epsilon.
+        datasets: Limits on epsilon for single data sets by name, instead of `max_epsilon`.
+        source: Where the policy was read from, for error messages.
     """
 
     max_epsilon: float = math.inf
@@ -64,11 +64,11 @@ class Policy:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> "Policy":
-        """The policy in a TOML file. What is misspelt is refused: it would forbid nothing.
+        """The policy in a TOML file. A misspelled field is refused, because it would forbid nothing.
 
         Raises:
-            ValueError: The file is no policy; the message says what is wrong.
-            OSError: There is no such file, or it may not be read.
+            ValueError: The file is not a policy; the message says what is wrong.
+            OSError: The file does not exist or may not be read.
         """
         with open(path, "rb") as file:
             data = file.read(_LARGEST + 1)
@@ -81,7 +81,7 @@ class Policy:
         unknown = sorted(set(document) - set(_FIELDS))
         if unknown:
             raise ValueError(
-                f"{path}: {unknown[0]!r} is no field of a policy; allowed: {', '.join(_FIELDS)}."
+                f"{path}: {unknown[0]!r} is not a field of a policy; allowed: {', '.join(_FIELDS)}."
             )
         try:
             return cls(**_parsed(document), source=str(path))
@@ -89,16 +89,15 @@ class Policy:
             raise ValueError(f"{path}: {error}") from None
 
     @classmethod
-    def find(cls, given: str | os.PathLike[str] | None = None) -> "Policy | None":
-        """The policy in force: `given`, else VEILFLOW_POLICY, else policy.toml in this folder."""
-        if given is not None:
-            return cls.from_file(given)
-        if named := os.environ.get(VARIABLE):
-            return cls.from_file(named)
+    def find(cls, path: str | os.PathLike[str] | None = None) -> "Policy | None":
+        """The policy in force: at `path`, else at VEILFLOW_POLICY, else in ./policy.toml."""
+        path = path if path is not None else os.environ.get(VARIABLE) or None
+        if path is not None:
+            return cls.from_file(path)
         return cls.from_file(FILE) if Path(FILE).is_file() else None
 
     def limit(self, dataset: str | None = None) -> float:
-        """The most that models of a data set may cost together."""
+        """The most that all models of a data set may cost together."""
         if dataset is None:
             return self.max_epsilon
         return self.datasets.get(dataset, self.max_epsilon)
@@ -115,30 +114,30 @@ class Policy:
 
         Args:
             budget: What the fit may spend.
-            accountant: Whose sums its guarantee will be.
-            conditional: Whether its guarantee will rest on more than the usual.
-            dataset: The name of the data, where it has a limit of its own.
+            accountant: The accountant of its guarantee.
+            conditional: Whether its guarantee will be a conditional one.
+            dataset: The name of the data set, which may have a limit of its own.
 
         Raises:
-            PolicyError: With what was asked, what is allowed and where that is written.
+            PolicyError: The message says what was asked for, what is allowed and by which file.
         """
         self._check_numbers(budget.epsilon, budget.delta, dataset)
         if self.accountants is not None and accountant not in self.accountants:
             raise PolicyError(
                 f"{self.source} allows the accountants {', '.join(self.accountants)}, and this "
-                f"guarantee would be by {accountant!r}."
+                f"guarantee would use {accountant!r}."
             )
         if conditional and not self.conditional:
             raise PolicyError(
-                f"{self.source} forbids conditional guarantees, and this one would be. Use an exact "
-                "sampler (zoom, rejection or grid), and no seed."
+                f"{self.source} forbids conditional guarantees, and this one would be conditional. Use "
+                "an exact sampler (zoom, rejection or grid) and no seed."
             )
 
     def check_guarantee(self, guarantee: Guarantee, *, dataset: str | None = None) -> None:
-        """Raise unless a guarantee that exists is allowed; a report calls it before it writes.
+        """Raise unless an existing guarantee is allowed. Reports call this before they write.
 
         Raises:
-            PolicyError: With what the guarantee says and what is allowed.
+            PolicyError: The message says what the guarantee states and what is allowed.
         """
         self._check_numbers(guarantee.epsilon, guarantee.delta, dataset)
         if self.accountants is not None:
@@ -146,12 +145,12 @@ class Policy:
             if guarantee.accountant not in labels:
                 raise PolicyError(
                     f"{self.source} allows the accountants {', '.join(self.accountants)}, and this "
-                    f"guarantee is by {guarantee.accountant!r}."
+                    f"guarantee uses {guarantee.accountant!r}."
                 )
         self.check_assumptions(guarantee.assumptions)
 
     def check_assumptions(self, assumptions: tuple[Assumption, ...]) -> None:
-        """Raise if conditional guarantees are forbidden and one of these makes one."""
+        """Raise if conditional guarantees are forbidden and one of these assumptions is a condition."""
         forbidden = () if self.conditional else conditions(assumptions)
         if forbidden:
             raise PolicyError(
@@ -160,12 +159,12 @@ class Policy:
             )
 
     def check_total(self, epsilon: float, delta: float, *, dataset: str) -> None:
-        """Raise if all models of a data set together cost more than allowed."""
+        """Raise if all models of a data set together cost more than is allowed."""
         if not epsilon <= self.limit(dataset) * _ROUNDING:
             raise PolicyError(
                 f"all models of {dataset!r} together would cost epsilon={epsilon:.4g} at "
                 f"delta={delta:.3g}; {self.source} allows {self.limit(dataset):.4g}. Nothing was "
-                "spent. Ask for less, or use what is released already: that is free."
+                "spent. Ask for less, or use what has already been released, which is free."
             )
 
     def _check_numbers(self, epsilon: float, delta: float, dataset: str | None) -> None:

@@ -1,34 +1,34 @@
-"""Whom the guarantee protects, and which data sets count as neighbours."""
+"""What the guarantee protects, and which data sets are neighbors."""
 
 import enum
 
 
 class Adjacency(enum.Enum):
-    """Two data sets are neighbours when one unit is..."""
+    """Two data sets are neighbors if one unit is..."""
 
     ADD_REMOVE = "add-remove"
-    """... present in one and absent from the other. What every model here promises."""
+    """... present in one and absent from the other. Every model here promises this."""
 
     REPLACE_ONE = "replace-one"
-    """... exchanged for another; a sum then moves by up to twice as much."""
+    """... replaced by another one. A sum then moves by up to twice as much."""
 
 
 class Unit(enum.Enum):
-    """What one person contributes."""
+    """What one person contributes to the data."""
 
     ROW = "row"
-    """One person, one row of a table. The curator vouches that nobody has two."""
+    """One row of a table. The curator vouches that nobody has two rows."""
 
     IMAGE = "image"
-    """One person, one image with its label."""
+    """One image with its label."""
 
     RECORD = "record"
-    """One person, one record of another kind: a row with its label, a series, all about a patient."""
+    """One record of another kind: a row with its label, a time series, all data of a patient."""
 
     USER = "user"
-    """All records of one person, bounded and grouped before they reach the engine."""
+    """All records of one person, bounded in number and grouped before they reach the engine."""
 
     @property
     def single(self) -> bool:
-        """Whether it is one record, whatever that is called: such units mean the same and add up."""
+        """Whether the unit is one record. Such units differ in name only, so their costs compose."""
         return self is not Unit.USER

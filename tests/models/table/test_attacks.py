@@ -19,7 +19,7 @@ from veilflow.models.table.hflow_density import HFlowDensity
 from veilflow.privacy.events import Event
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
-from veilflow.privacy.mechanisms.partition import threshold_for
+from veilflow.privacy.mechanisms.undeclared import threshold_for
 from veilflow.releases import count, training
 from veilflow.releases.marginals import choice
 from veilflow.releases.marginals import fit as marginal_fit

@@ -14,6 +14,7 @@ from veilflow._core.errors import BudgetError
 from veilflow.engine.observed import num_parameters
 from veilflow.models.table.coder import bins_of
 from veilflow.models.table.sizes import largest_flow
+from veilflow.privacy.assumptions import FloatSums, Generator, Seeded
 from veilflow.privacy.events import ApproximateDP
 from veilflow.privacy.grid_noise import closeness
 from veilflow.releases.table.bounds import _on_grid, widest
@@ -77,9 +78,7 @@ def test_a_seed_repeats_the_noise_and_no_seed_does_not():
     assert not any(np.array_equal(a, b) for a, b in zip(masses[2], masses[3], strict=True))
 
 
-SUM = "sums of floating-point numbers count as exact"
-GENERATOR = "numbers from the Threefry generator count as random"
-SEED = "the seed was chosen by the user, is secret and is used for no other fit"
+SUM, GENERATOR, SEED = map(str, (FloatSums(), Generator(), Seeded()))
 ASSUMED = {
     "trained": ({}, {SUM, GENERATOR}),
     "trained, a seed": ({"seed": 1}, {SUM, GENERATOR, SEED}),

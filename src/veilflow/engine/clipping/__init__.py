@@ -1,13 +1,13 @@
-"""Clipping objects: how the gradients of records become one bounded sum."""
+"""Clipping: from the gradients of records to one sum of bounded sensitivity."""
 
-from veilflow.engine.clipping.adaptive import AdaptiveQuantile as AdaptiveQuantile
-from veilflow.engine.clipping.by_group import PerGroup as PerGroup
-from veilflow.engine.clipping.by_layer import PerLayer as PerLayer
-from veilflow.engine.clipping.by_layer import PerUnit as PerUnit
+from veilflow.engine.clipping.by_part import PerGroup as PerGroup
+from veilflow.engine.clipping.by_part import PerLayer as PerLayer
+from veilflow.engine.clipping.by_part import PerUnit as PerUnit
+from veilflow.engine.clipping.by_part import Sparsified as Sparsified
 from veilflow.engine.clipping.clipping import AbstractClipping as AbstractClipping
-from veilflow.engine.clipping.flat import Automatic as Automatic
-from veilflow.engine.clipping.flat import Flat as Flat
-from veilflow.engine.clipping.sparsified import Sparsified as Sparsified
+from veilflow.engine.clipping.whole import AdaptiveQuantile as AdaptiveQuantile
+from veilflow.engine.clipping.whole import Automatic as Automatic
+from veilflow.engine.clipping.whole import Flat as Flat
 
 __all__ = [
     "AbstractClipping",

@@ -1,9 +1,9 @@
-"""Clipping: from the gradients of records to a sum that no record can move far.
+"""Clipping: from the gradients of records to one sum of bounded sensitivity.
 
-A clipping is an object with four parts: its `sensitivity`, a proof that no record's share of the sum
-exceeds it; `clip`, which makes the sum (additive over chunks of records); `init` and `gradient`, for
-those that carry state from step to step. Shares shrink toward a bound just inside the promised one,
-so that float32 rounding of norms cannot carry them over it.
+A clipping has a `sensitivity`, which no record's contribution to the sum exceeds; `clip`, which
+computes the sum (additive over chunks of records); and `init` and `gradient`, for clippings with a
+state that changes from step to step. Contributions are scaled to a bound just below the promised one,
+so that the float32 rounding of norms cannot carry them over it.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
@@ -25,35 +25,35 @@ from veilflow.engine.observed import Observed
 INSIDE = 1 - 3e-6
 
 SMALLEST, LARGEST = 1e-9, 1e10
-"""Bounds a float32 norm can be held to, beside what `nn.outer` adds to squares."""
+"""The range of bounds that float32 norms can be clipped to, given what `nn.outer` adds to squares."""
 
 
 class AbstractClipping(eqx.Module):
-    """How the gradients of records become one bounded sum."""
+    """Turns the gradients of records into one sum of bounded sensitivity."""
 
     materializes: ClassVar[bool] = False
-    """Whether `clip` builds records x parameters arrays, so that chunks must be small."""
+    """Whether `clip` builds arrays of size records x parameters, so that chunks must be small."""
 
     @property
     @abstractmethod
     def sensitivity(self) -> float:
-        """The most, in L2, that one record adds to what `clip` returns."""
+        """The most that one record contributes, in L2, to what `clip` returns."""
 
     @abstractmethod
     def clip(self, observed: Observed, state: PyTree, key: Key[Array, ""]) -> PyTree:
-        """The sum over the chunk's records of their clipped shares."""
+        """The sum of the clipped contributions of a chunk of records."""
 
     def init(self) -> PyTree:
-        """State at step zero; public."""
+        """The state before the first step, which is public."""
         return ()
 
     def gradient(self, total: PyTree, state: PyTree, batch_size: float) -> tuple[PyTree, PyTree]:
-        """From the *released* sum, the released sum of gradients and the next state."""
+        """The sum of gradients and the next state, both computed from the *released* sum."""
         return total, state
 
 
 class AbstractBounded(AbstractClipping):
-    """A clipping whose bound on one record's share is a fixed number."""
+    """A clipping with a fixed bound on the contribution of one record."""
 
     clip_norm: float = eqx.field(static=True)
 
@@ -66,18 +66,18 @@ class AbstractBounded(AbstractClipping):
 
 
 def check_bound(**named: Any) -> None:
-    """Raise unless every named bound is positive and of a size float32 can hold a norm to."""
+    """Raise unless every named bound is positive and feasible in float32."""
     check.positive(**named)
     for name, value in named.items():
         if not SMALLEST <= value <= LARGEST:
             raise ValueError(
-                f"{name} must be between {SMALLEST} and {LARGEST:.0e}, got {value}: beyond, float32 "
-                "cannot hold a norm to it. Rescale the loss."
+                f"{name} must be between {SMALLEST} and {LARGEST:.0e}, got {value}: float32 cannot "
+                "represent norms outside this range well enough. Rescale the loss."
             )
 
 
 def shrink(norm: Float[Array, "..."], bound: Any) -> Float[Array, "..."]:
-    """min(1, bound / norm), with the bound drawn in a little and no division by zero."""
+    """min(1, bound / norm), with a slightly smaller bound and without division by zero."""
     bound = INSIDE * bound
     tiny = jnp.finfo(norm.dtype).tiny
     factor = bound / jnp.maximum(jnp.maximum(norm, bound), tiny)
@@ -85,7 +85,7 @@ def shrink(norm: Float[Array, "..."], bound: Any) -> Float[Array, "..."]:
 
 
 def bounds_by_size(observed: Observed, clip_norm: float) -> tuple[float, ...]:
-    """C_l for each layer (each slice of a stacked one) and loose parameter."""
+    """The bound C_l of each layer (each slice of a stacked one) and loose parameter."""
     sizes: list[float] = []
     copies: list[int] = []
     for layer in observed.layers:
@@ -98,5 +98,5 @@ def bounds_by_size(observed: Observed, clip_norm: float) -> tuple[float, ...]:
     for g in observed.loose:
         copies.append(1)
         sizes.append(g[0].size)
-    whole = sum(size * number for size, number in zip(sizes, copies, strict=True))
-    return tuple(clip_norm * (size / whole) ** 0.5 for size in sizes)
+    total = sum(size * number for size, number in zip(sizes, copies, strict=True))
+    return tuple(clip_norm * (size / total) ** 0.5 for size in sizes)

@@ -25,7 +25,7 @@ from veilflow.flows.conditioner import MaskedMLP
 from veilflow.flows.network import Activation
 from veilflow.flows.scalar_map import AbstractScalarMap
 from veilflow.nn.dense import Dense
-from veilflow.nn.reused import Reused
+from veilflow.nn.uses import Reused
 
 
 class BlockNetwork(eqx.Module):

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from veilflow.engine import PerGroup, ScaledOptimizer, TrainingPlan
-from veilflow.engine.memory import choose_chunk
+from veilflow.engine.blocks import choose_chunk
 from veilflow.engine.training import Training
 from veilflow.models.estimator import Fit
 from veilflow.models.image.architecture import ImageArchitecture

@@ -1,14 +1,16 @@
-"""Accountants: from events to epsilon. `get("pld")` is the default and tight."""
+"""Accountants: from events to epsilon. The default, `get("pld")`, is tight."""
 
 from veilflow._core import check
 from veilflow.privacy.accounting.accountant import AbstractAccountant, Answer
-from veilflow.privacy.accounting.basic import BasicAccountant
-from veilflow.privacy.accounting.gdp import GDPAccountant
+from veilflow.privacy.accounting.closed_forms import (
+    BasicAccountant,
+    GDPAccountant,
+    PureAccountant,
+    ZCDPAccountant,
+)
 from veilflow.privacy.accounting.pld import PLDAccountant
-from veilflow.privacy.accounting.pure import PureAccountant
 from veilflow.privacy.accounting.rdp import RDPAccountant
 from veilflow.privacy.accounting.reference import ReferenceAccountant
-from veilflow.privacy.accounting.zcdp import ZCDPAccountant
 
 __all__ = [
     "NAMES",
@@ -38,7 +40,7 @@ _ACCOUNTANTS: dict[str, AbstractAccountant] = {
 }
 
 NAMES: tuple[str, ...] = tuple(_ACCOUNTANTS)
-"""The words `get` knows."""
+"""The names that `get` knows."""
 
 
 def get(name: str) -> AbstractAccountant:

@@ -1,4 +1,4 @@
-"""What every accountant does: from events to epsilon or delta, or a clear refusal."""
+"""The base class of accountants: from events to epsilon or delta, or a clear refusal."""
 
 import abc
 import math
@@ -14,7 +14,7 @@ from veilflow.privacy.events import Event
 from veilflow.privacy.unit import Adjacency
 
 Releases: TypeAlias = tuple[tuple[Event, int], ...]
-"""Plain events, each with how often it happened: no `Repeated` or `Together` is left."""
+"""Plain events, without `Repeated` or `Together`, and how often each one happened."""
 
 MAX_RELEASES = 10**15
 _MAX_GUESSES = 50
@@ -22,7 +22,7 @@ _MAX_GUESSES = 50
 
 @dataclass(frozen=True)
 class Answer:
-    """A number, whose sums it is, and what one must believe for it."""
+    """An epsilon, the label of the accountant that computed it, and what it assumes."""
 
     value: float
     label: str
@@ -30,7 +30,7 @@ class Answer:
 
 
 class AbstractAccountant(abc.ABC):
-    """Adds events up to one epsilon or delta. Children say which plain events they can add."""
+    """Composes events into one epsilon or delta. Subclasses list the plain events they support."""
 
     name: ClassVar[str]
     label: ClassVar[str]
@@ -38,7 +38,7 @@ class AbstractAccountant(abc.ABC):
     kinds: ClassVar[tuple[type[Event], ...]]
 
     def supports(self, event: Event, adjacency: Adjacency) -> str | None:
-        """None when `event` can be accounted for, else the reason why not."""
+        """None if `event` can be accounted for, otherwise the reason why not."""
         try:
             self._checked(_apart(self._releases(event, adjacency))[0])
         except PrivacyError as error:
@@ -52,25 +52,25 @@ class AbstractAccountant(abc.ABC):
         delta: float,
         adjacency: Adjacency = Adjacency.ADD_REMOVE,
     ) -> float:
-        """The epsilon proved at `delta`; infinite when there is none.
+        """The epsilon proved at `delta`; infinite if there is none.
 
         Args:
             event: What was released; None or nothing costs 0.
             delta: From 0 (pure releases only) to below 1.
-            adjacency: The relation the noise of the events was measured for.
+            adjacency: The neighboring relation for which the noise of the events was scaled.
 
         Returns:
-            An upper bound of epsilon, unless `label` says approximation.
+            An upper bound of epsilon, unless `label` says that it is an approximation.
 
         Raises:
-            PrivacyError: When an event is beyond this accountant; it names one that can.
+            PrivacyError: This accountant does not support an event; the message names one that does.
         """
         return self.account(event, delta=delta, adjacency=adjacency).value
 
     def account(
         self, event: Event | Iterable[Event] | None, *, delta: float, adjacency: Adjacency
     ) -> Answer:
-        """`epsilon` with the label to print beside it, which also names a fallback."""
+        """`epsilon` with the label to print beside it, which also tells of a fallback."""
         if delta != 0:
             check.fraction(delta=delta)
         together, distance, spent = _apart(self._releases(event, adjacency))
@@ -84,7 +84,7 @@ class AbstractAccountant(abc.ABC):
             if distance == 0:
                 return self._described(together, left)
             return self._at_a_distance(together, distance, left)
-        except ArithmeticError:  # beyond double precision, where nothing is proved
+        except ArithmeticError:  # beyond double precision, nothing is proved
             return Answer(math.inf, self.label, self.assumptions)
 
     def _described(self, together: Releases, delta: float) -> Answer:
@@ -93,20 +93,21 @@ class AbstractAccountant(abc.ABC):
         return self._epsilon(together, delta)
 
     def _at_a_distance(self, together: Releases, distance: float, delta: float) -> Answer:
-        """The epsilon of a run this far from the described one, whose slack grows with epsilon.
+        """The epsilon of a run at this distance from the described one.
 
-        What is left of delta at a guess gives an epsilon. If that is no more than the guess, the
-        slack at it is no more than what was set aside, so it is proved.
+        The price of the distance, in delta, grows with epsilon. A guess of epsilon sets part of delta
+        aside for it, and the rest of delta gives an epsilon. If that is at most the guess, its price is
+        at most what was set aside, so it is proved.
         """
         guess = 0.0
         for _ in range(_MAX_GUESSES):
             left = delta - (1 + math.exp(guess)) * distance
             if left < 0:
                 break
-            found = self._described(together, left)
-            if found.value <= guess:
-                return found
-            guess = found.value * (1 + 1e-9)
+            answer = self._described(together, left)
+            if answer.value <= guess:
+                return answer
+            guess = answer.value * (1 + 1e-9)
         return Answer(math.inf, self.label, self.assumptions)
 
     def delta(
@@ -116,7 +117,7 @@ class AbstractAccountant(abc.ABC):
         epsilon: float,
         adjacency: Adjacency = Adjacency.ADD_REMOVE,
     ) -> float:
-        """The delta proved at `epsilon`, at most 1; the mirror image of `epsilon`."""
+        """The delta proved at `epsilon`, at most 1; the counterpart of `epsilon`."""
         check.nonnegative(epsilon=epsilon)
         together, distance, slack = _apart(self._releases(event, adjacency))
         if _non_private(together):
@@ -145,7 +146,7 @@ class AbstractAccountant(abc.ABC):
                 continue
             raise PrivacyError(
                 f"the {self.name!r} accountant cannot add up the event {event}. "
-                f"Use accountant={'pld'!r}, which can."
+                "Use accountant='pld', which can."
             )
 
     def __repr__(self) -> str:
@@ -159,10 +160,10 @@ def _is_kind(event: Event, kinds: tuple[type[Event], ...]) -> bool:
 
 
 def _apart(together: Releases) -> tuple[Releases, float, float]:
-    """The releases, their distance from the real ones, and what is lost of delta in any case.
+    """The releases, their distance from the real ones, and the delta that is spent in any case.
 
-    Distances add up. So do the deltas of releases that are (0, delta)-DP: such a one tells nothing
-    but with this probability, whatever it is composed with.
+    Distances add up. So do the deltas of (0, delta)-DP releases: such a release reveals nothing except
+    with probability delta, whatever it is composed with.
     """
     events: list[tuple[Event, int]] = []
     distances: list[float] = []
@@ -184,11 +185,11 @@ def _non_private(together: Releases) -> bool:
 def releases(event: Event | Iterable[Event] | None, adjacency: Adjacency) -> Releases:
     """All plain releases in `event`, equal ones counted together, in a canonical order.
 
-    Sampling is resolved on the way: (epsilon, delta) releases are amplified to
-    log(1 + q (e^epsilon - 1)) and q delta. What stays a `PoissonSampled` holds a Gaussian.
+    Sampling is resolved: (epsilon, delta) releases are amplified to log(1 + q (e^epsilon - 1)) and
+    q delta. Only Gaussians stay `PoissonSampled`.
 
     Raises:
-        PrivacyError: For a sampled event nobody here can account for.
+        PrivacyError: No accountant here supports a sampled event.
     """
     counts: dict[Event, int] = {}
     for release, times in ev.flat(event).items():
@@ -202,7 +203,7 @@ def releases(event: Event | Iterable[Event] | None, adjacency: Adjacency) -> Rel
 
 
 def num_releases(event: Event) -> int:
-    """How many plain releases `event` stands for, those that share a batch counted one by one."""
+    """The number of plain releases in `event`; those that share a batch count one by one."""
     return sum(
         times * (num_releases(one.event) if isinstance(one, ev.PoissonSampled) else 1)
         for one, times in ev.flat(event).items()
@@ -213,8 +214,8 @@ def _amplified(event: ev.PoissonSampled, adjacency: Adjacency) -> Event:
     rate, inner = float(event.sampling_rate), event.event
     if adjacency is Adjacency.REPLACE_ONE and rate < 1:
         raise PrivacyError(
-            f"{event} cannot be accounted for under replace-one adjacency: the noise is measured "
-            "against the distance between two records, sampling against one. Use add/remove "
+            f"{event} cannot be accounted for under replace-one adjacency: the noise is scaled to "
+            "the distance between two records, but sampling amplifies for one. Use add/remove "
             "adjacency, or drop the sampling (sampling_rate=1)."
         )
     if isinstance(inner, ev.Repeated | ev.Together):
@@ -229,8 +230,8 @@ def _amplified(event: ev.PoissonSampled, adjacency: Adjacency) -> Event:
     bound = pure_epsilon(inner)
     if bound is None:
         raise PrivacyError(
-            f"{event}: only Gaussian, Laplace, pure, exponential and approximate events gain "
-            "from sampling here. Record the inner event without it: that is sound, and dearer."
+            f"{event}: only Gaussian, Laplace, pure, exponential and approximate events are amplified "
+            "by sampling here. Record the inner event without sampling: that is valid and costs more."
         )
     return ev.PureDP(_smaller(bound, rate))
 
@@ -243,7 +244,7 @@ def _smaller(epsilon: float, rate: float) -> float:
 
 
 def pure_epsilon(event: Event) -> float | None:
-    """The epsilon at delta 0 of one release, or None when it has none."""
+    """The epsilon of one release at delta 0, or None if it has none."""
     if isinstance(event, ev.PureDP | ev.ExponentialMechanism):
         return float(event.epsilon)
     if isinstance(event, ev.Laplace):
@@ -252,7 +253,7 @@ def pure_epsilon(event: Event) -> float | None:
 
 
 def added_up(together: Releases) -> tuple[float, float]:
-    """The sums of epsilons and of deltas; an infinite epsilon when a release has none."""
+    """The sums of epsilons and of deltas; infinite epsilon if a release has none."""
     epsilons: list[float] = []
     deltas: list[float] = []
     for event, count in together:
@@ -262,5 +263,5 @@ def added_up(together: Releases) -> tuple[float, float]:
         else:
             epsilon = pure_epsilon(event)
             epsilons.append(math.inf if epsilon is None else count * epsilon)
-    # math.fsum: ten times 0.1 is 1.0, and a budget of 1.0 is kept, not missed by rounding.
+    # math.fsum: ten times 0.1 is 1.0, so rounding does not exceed a budget of 1.0.
     return math.fsum(epsilons), math.fsum(deltas)

@@ -1,10 +1,10 @@
 """Composition of dominating pairs on one grid: one Fourier transform per kind of release.
 
-Losses are moved to a grid by splitting each cell's mass between its two ends so that P and Q keep
-their total ("connect the dots", Doroshenko et al. 2022). The grid curve then lies on or above the
-true one everywhere, so every answer is an upper bound. Before the transform the distribution is
-tilted towards the losses that decide the answer; rounding is then small against delta itself,
-not against 1, and a delta of 1e-30 is as safe as one of 1e-5.
+Losses are moved to a grid by splitting the mass of each cell between its two ends, so that P and Q
+keep their totals ("connect the dots", Doroshenko et al. 2022). The delta curve on the grid then lies
+on or above the true one everywhere, so every answer is an upper bound. Before the transform the
+distribution is tilted towards the losses that decide the answer. Rounding is then small relative to
+delta itself, not relative to 1, and a delta of 1e-30 is as safe as one of 1e-5.
 """
 
 # SciPy and dp-accounting have no type stubs
@@ -26,34 +26,34 @@ Complex = NDArray[np.complex128]
 Groups = Sequence[tuple[Pair, int]]
 
 _VARIANCE = 1e-3
-"""Relative growth of the variance of the loss that the coarsest grid may cause."""
+"""The relative growth in the variance of the loss that the coarsest grid may cause."""
 _SETTLED = 1e-3
-"""Relative change at which a grid is fine enough; what is left is a fraction of it."""
+"""The relative change at which a grid is fine enough; the remaining error is smaller."""
 _MIN_POINTS, _MAX_POINTS = 2**13, 2**22
 _MAX_CELLS = 2**20
-"""Most cells of one release on the grid."""
+"""The most cells that one release may have on the grid."""
 _COARSE = 1200
-"""Nodes per release of the first look, which only chooses tilt, window and grid."""
+"""Nodes per release of the first, coarse grid, which only serves to choose tilt, window and step."""
 _LEAK = 1e-10
-"""Tilted mass that may lie beyond either end of the window."""
+"""The tilted mass that may lie beyond either end of the window."""
 _TRIM = 1e-12
-"""Tilted mass of low losses that may be rounded up, all releases together."""
+"""The tilted mass of low losses that may be rounded up, for all releases together."""
 _MAX_MOVES = 8
 _TINY = 1e-290
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _ROUNDING = 2.0**-50
-"""Relative error of a normal distribution function, with room to spare."""
+"""A generous bound on the relative error of the normal distribution function."""
 MAX_COUNT = 10**9
-"""More releases than this and rounding in the Fourier transform could matter."""
+"""With more releases than this, rounding in the Fourier transform could matter."""
 
 
 class TooLargeError(Exception):
-    """The composition doesn't fit the grid; the message says why."""
+    """The composition does not fit the grid; the message says why."""
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """One release on nodes: log masses of P, and the mass that went to infinite loss."""
+    """One release on nodes: log masses of P, and the mass at infinite loss."""
 
     losses: Array
     log_masses: Array
@@ -68,7 +68,7 @@ class _Grid:
 
 @dataclass(frozen=True)
 class Composed:
-    """The composed loss inside a window, as weights of the delta curve."""
+    """The composed loss within a window, as weights of the delta curve."""
 
     losses: Array
     weights: Array
@@ -79,10 +79,10 @@ class Composed:
     tilt: float
 
     def delta(self, epsilon: float) -> float:
-        """An upper bound of delta at `epsilon`, good near the epsilon it was composed for."""
+        """An upper bound of delta at `epsilon`, tight near the epsilon it was composed for."""
         start = int(np.searchsorted(self.losses, epsilon, side="right"))
         terms = -np.expm1(epsilon - self.losses[start:]) * self.weights[start:]
-        # What rounding may hide is proportional to the Chernoff bound at this epsilon.
+        # The effect of rounding is proportional to the Chernoff bound at this epsilon.
         chernoff = math.exp(min(self.log_scale - self.tilt * epsilon, 700.0))
         floor = self.floor + (self.below if epsilon < self.losses[0] else 0.0)
         return min(1.0, floor + float(np.sum(terms)) + self.slack * chernoff)
@@ -115,10 +115,10 @@ def epsilon(groups: Groups, *, delta: float) -> float:
         before, tilt = tilt, _centered(coarse, tilt, best)
         if tilt > before / 4:
             break
-        # So far a move says that the window began near or above the answer: look again, lower.
-        found = _compose(groups, coarse, tilt, 1).epsilon(delta)
-        settled = found >= best / (1 + _SETTLED)
-        best = min(best, found)
+        # A move this far means that the window began near or above the answer: try again lower.
+        lower = _compose(groups, coarse, tilt, 1).epsilon(delta)
+        settled = lower >= best / (1 + _SETTLED)
+        best = min(best, lower)
         if settled:
             break
     if best == 0:
@@ -130,7 +130,7 @@ def delta(groups: Groups, *, epsilon: float) -> float:
     """An upper bound of delta at `epsilon` for all releases together, one direction."""
     if _is_single(groups):
         return _single_delta(groups[0][0], epsilon)
-    # First only to learn how small a delta it is about, and so which tails may be cut.
+    # The first grid only tells the magnitude of delta, and so which tails may be cut.
     coarse = _first_look(groups, tail=_TINY)
     tilt = _best_tilt(lambda t: _log_mgf(coarse, t)[0] - t * epsilon)
     log_delta = min(_log_mgf(coarse, tilt)[0] - tilt * epsilon, 0.0)
@@ -144,7 +144,7 @@ def delta(groups: Groups, *, epsilon: float) -> float:
 
 
 def _refine(attempt: Callable[[int], float], best: float) -> float:
-    """Finer and finer grids until the answer, an upper bound on each, stays put."""
+    """Refines the grid until the answer settles; it is an upper bound on every grid."""
     for fineness in (4, 16, 64):
         previous = best
         try:
@@ -161,7 +161,7 @@ def _is_single(groups: Groups) -> bool:
 
 
 def _single_delta(pair: Pair, epsilon: float) -> float:
-    """Delta of one release: nothing is to be composed, its curve is known."""
+    """The delta of one release, whose curve is known: there is nothing to compose."""
     above, scaled = pair.tails(np.array([epsilon]))
     return min(1.0, float((above - scaled + _ROUNDING * above)[0]))
 
@@ -189,12 +189,12 @@ def _first_look(groups: Groups, *, tail: float) -> list[_Grid]:
 
 
 def _best_tilt(bound: Callable[[float], float]) -> float:
-    """The smallest tilt at which a Chernoff bound is nearly best."""
+    """The smallest tilt at which a Chernoff bound is close to its minimum."""
     low, high = -7.0, 16.0
     while high - low > 0.04:  # golden section, in log space
         left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
         low, high = (low, right) if bound(math.exp(left)) < bound(math.exp(right)) else (left, high)
-    # A bounded loss is bounded best by an infinite tilt, which would leave no width to look at.
+    # For a bounded loss the best tilt is infinite, which would leave a window without width.
     best, least = (low + high) / 2, bound(math.exp((low + high) / 2))
     while best > -7.0 and bound(math.exp(best - 0.1)) <= least + 0.003 * abs(least):
         best -= 0.1
@@ -202,7 +202,7 @@ def _best_tilt(bound: Callable[[float], float]) -> float:
 
 
 def _centered(grids: list[_Grid], tilt: float, center: float) -> float:
-    """The tilt whose mean loss is `center`, where the answer lies; `tilt` when there is none."""
+    """The tilt whose mean loss is `center`, where the answer lies, searched for around `tilt`."""
     low, high = math.log(tilt) - 5.0, math.log(tilt) + 0.5
     for _ in range(14):
         middle = (low + high) / 2
@@ -212,13 +212,13 @@ def _centered(grids: list[_Grid], tilt: float, center: float) -> float:
 
 
 def _on_nodes(pair: Pair, nodes: Array, count: int) -> _Grid:
-    """`pair` moved to `nodes`: above the last node is infinite loss, below the first rounds up."""
+    """`pair` on `nodes`: losses above the last node become infinite, those below the first round up."""
     above, scaled = pair.tails(nodes)
     step = np.diff(nodes)
     inside = np.maximum(above[:-1] - above[1:], 0.0)
     shrink = np.exp(-step)
     excess = (above[:-1] - scaled[:-1]) - (above[1:] - shrink * scaled[1:])
-    # The difference of nearly equal numbers is rounded up, by what the tails may be off.
+    # A difference of nearly equal numbers is rounded up by the possible error of the tails.
     excess += _ROUNDING * above[:-1]
     up = np.clip(excess / -np.expm1(-step), 0.0, inside)
     masses = np.zeros_like(nodes)
@@ -232,7 +232,7 @@ def _on_nodes(pair: Pair, nodes: Array, count: int) -> _Grid:
 
 
 def _log_mgf(grids: list[_Grid], tilt: float) -> tuple[float, float, float]:
-    """Log moment generating function of the composed loss, with tilted mean and variance."""
+    """Log moment generating function of the composed loss, and its tilted mean and variance."""
     value = mean = variance = 0.0
     for grid in grids:
         exponent = grid.log_masses + tilt * grid.losses
@@ -284,9 +284,9 @@ def _compose(groups: Groups, coarse: list[_Grid], tilt: float, fineness: int) ->
     masses = np.maximum(np.roll(masses, -(first_index % size)), 0.0)
     losses = (first_index + np.arange(size, dtype=np.float64)) * step
     weights = masses * np.exp(np.minimum(log_scale - tilt * losses, 700.0))
-    # The transform wraps around. Mass from above the window would be missed and is charged in full,
-    # by a Chernoff bound on this very grid; mass from below it only adds to delta, unless epsilon
-    # is below the window too: then it is charged as well.
+    # The transform wraps around. Mass from above the window would be missed, so it is charged in
+    # full by a Chernoff bound on this very grid. Mass from below the window only adds to delta,
+    # unless epsilon is below the window, too: then it is charged as well.
     beyond = 0.0
     if losses[-1] < highest:
         beyond = math.exp(min(log_further - (tilt + reach) * float(losses[-1]), 0.0))
@@ -299,10 +299,10 @@ def _compose(groups: Groups, coarse: list[_Grid], tilt: float, fineness: int) ->
 
 
 def _trimmed(grid: _Grid, tilt: float, share: float) -> _Grid:
-    """`grid` without the low losses that, even rounded up, are a `share` of the tilted mass.
+    """`grid` without the low losses that, even rounded up, are at most a `share` of the tilted mass.
 
-    When a record is added, losses far below zero are possible and never matter; left in, they would
-    stretch the grid over what does.
+    When a record is added, losses far below zero are possible but never matter. Left in, they would
+    stretch the grid and make it coarser where it matters.
     """
     exponent = grid.log_masses + tilt * grid.losses
     top = float(np.max(exponent))
@@ -318,10 +318,10 @@ def _trimmed(grid: _Grid, tilt: float, share: float) -> _Grid:
 
 
 def _window(grids: list[_Grid], tilt: float) -> tuple[float, float, float, float, float]:
-    """An interval with all but `_LEAK` of the tilted loss, the orders that say so, the variance."""
+    """An interval with all but `_LEAK` of the tilted loss, the orders that prove it, the variance."""
     value, mean, variance = _log_mgf(grids, tilt)
     span = max(float(g.losses[-1] - g.losses[0]) for g in grids)
-    # Never so narrow that the grid loses sight of where the losses lie.
+    # Never so narrow that the losses lie outside.
     margin = max(1e-3 * span, 1e-6 * abs(mean), 1e-12 * sum(g.count for g in grids))
     low, high, up, down = -math.inf, math.inf, 0.0, 0.0
     for reach in np.geomspace(0.05, 20, 18) / max(math.sqrt(variance), margin):
@@ -336,10 +336,10 @@ def _window(grids: list[_Grid], tilt: float) -> tuple[float, float, float, float
 
 
 def _multiplied(log_product: Complex, factor: Complex, count: int) -> Complex:
-    """The log of a product with factor^count, cut where all that follows is negligible."""
+    """The log of the product with factor^count, cut where everything that follows is negligible."""
     with np.errstate(divide="ignore"):
         log_factor = np.log(factor[: len(log_product)])
     log_product = log_product + count * log_factor
-    # Magnitudes only shrink as factors come in: high frequencies that are gone stay gone.
+    # Magnitudes only shrink with every factor: high frequencies that have vanished stay so.
     alive = np.flatnonzero(log_product.real > -90.0)
     return log_product[: alive[-1] + 1]

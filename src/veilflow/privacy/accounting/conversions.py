@@ -49,7 +49,7 @@ def log_delta_of_mu(mu: float, epsilon: float) -> float:
     """
     first = float(log_ndtr(mu / 2 - epsilon / mu))
     second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
-    if second >= first:  # rounding, where delta is far below what double precision can tell
+    if second >= first:  # rounding: delta is far below what double precision can resolve
         return first - 20.0
     return first + math.log(-math.expm1(second - first))
 

@@ -1,8 +1,8 @@
-"""Dominating pairs: the worst two outputs a release can be told apart by, as privacy losses.
+"""Dominating pairs: for each kind of release, the two outputs that are easiest to tell apart.
 
-A pair (P, Q) is described by the tail of its privacy loss L = log dP/dQ: `S(t) = P(L > t)` and
-`R(t) = e^t Q(L > t)`. Their difference is the smallest delta at epsilon t, which makes everything
-an accountant needs computable from these two numbers alone.
+A pair (P, Q) is described by the tails of its privacy loss L = log dP/dQ: `S(t) = P(L > t)` and
+`R(t) = e^t Q(L > t)`. Their difference is the smallest delta at epsilon t, so an accountant needs
+nothing else.
 """
 
 # SciPy and dp-accounting have no type stubs
@@ -22,34 +22,34 @@ from veilflow.privacy.accounting.conversions import log_delta_of_rho
 Array = NDArray[np.float64]
 
 _LOW_TAIL = -12.0
-"""Standard deviations below which a loss is rounded up: pessimistic, and 1e-32 of the mass."""
+"""Losses this many standard deviations below the mean are rounded up: 1e-32 of the mass."""
 
 
 class Pair(Protocol):
-    """What `composition` asks of a dominating pair."""
+    """What `composition` needs of a dominating pair."""
 
     def tails(self, t: Array) -> tuple[Array, Array]:
         """`P(L > t)` and `e^t Q(L > t)` at each t."""
         ...
 
     def nodes(self, *, num: int, tail: float) -> Array:
-        """Rising losses that cover all but about `tail` of P, dense where the mass is."""
+        """Increasing losses that cover all but about `tail` of P, dense where the mass is."""
         ...
 
 
 @dataclass(frozen=True)
 class GaussianPair:
-    """(1 - q) N(0, s^2) + q N(1, s^2) against N(0, s^2), or the other way round when `adding`."""
+    """(1 - q) N(0, s^2) + q N(1, s^2) against N(0, s^2), or the reverse if `adding`."""
 
     noise_multiplier: float
     sampling_rate: float
     adding: bool
 
     def _cut(self, t: Array) -> Array:
-        """The x, in standard deviations, at which the loss is `t`; -inf where no x reaches it."""
+        """The x, in standard deviations, at which the loss is `t`; -inf if no x reaches it."""
         q, s = self.sampling_rate, self.noise_multiplier
         u = -t if self.adding else t
-        # log((e^u - 1 + q) / q), where e^u must drown neither in the 1 nor the 1 in it.
+        # log((e^u - 1 + q) / q), without cancellation between e^u and 1.
         with np.errstate(divide="ignore"):
             near = np.log1p(np.maximum(np.expm1(np.clip(u, -1.0, 1.0)) / q, -1.0))
             lost = np.minimum((1 - q) * np.exp(np.clip(-u, -700.0, 700.0)), 1.0)
@@ -91,7 +91,7 @@ class LaplacePair:
     def tails(self, t: Array) -> tuple[Array, Array]:
         """`P(L > t)` and `e^t Q(L > t)` at each t."""
         top = 1 / self.noise_multiplier
-        # Both tails are half an exponential; at -top all mass of P, at top none, is above.
+        # Both tails are half an exponential. All mass of P is above -top, none above top.
         above = np.where(t < top, 1 - 0.5 * np.exp(np.minimum((t - top) / 2, 0.0)), 0.0)
         above = np.where(t < -top, 1.0, above)
         scaled = np.where(t < top, 0.5 * np.exp(np.minimum((t - top) / 2, 0.0)), 0.0)
@@ -106,11 +106,10 @@ class LaplacePair:
 class BoundedRangePair:
     """The pair that dominates every `epsilon`-bounded-range release.
 
-    Such a release can be told apart best by an outcome of loss t or t - epsilon, for the worst t in
-    [0, epsilon]. The largest delta over t at epsilon a is, for a >= 0,
-    (e^(epsilon/2) - e^(a/2))^2 / (e^epsilon - 1);
-    being convex in e^a it is itself the curve of a pair, whose loss has density proportional to
-    e^(a/2) on [-epsilon, epsilon]. Pairs compose under adaptive choice, single t's would not.
+    The worst such release has two outcomes, of losses t and t - epsilon, for some t in [0, epsilon].
+    Over all t, the largest delta at a >= 0 is (e^(epsilon/2) - e^(a/2))^2 / (e^epsilon - 1). It is
+    convex in e^a, so it is itself the curve of a pair, whose loss has density proportional to e^(a/2)
+    on [-epsilon, epsilon]. Pairs compose under adaptive choice; a single t would not.
     """
 
     epsilon: float
@@ -132,7 +131,7 @@ class BoundedRangePair:
 
 @dataclass(frozen=True, eq=False)
 class AtomicPair:
-    """A pair whose loss takes finitely many values, and is infinite with probability `lost`."""
+    """A pair whose loss takes finitely many values and is infinite with probability `lost`."""
 
     losses: Array
     masses: Array
@@ -165,9 +164,9 @@ def randomized_response(epsilon: float, delta: float = 0.0) -> AtomicPair:
 def zero_concentrated(rho: float, *, tail: float, num: int = 1500) -> AtomicPair:
     """A pair that dominates every `rho`-zCDP release.
 
-    The largest delta of such releases at epsilon a is a convex function of e^a, and lies below the
-    numeric conversion at every a. Hence it lies below the largest convex function under
-    the conversion's values on a grid, which is the curve of this pair.
+    The largest delta of such releases at epsilon a is a convex function of e^a and lies below the
+    numeric conversion at every a. Hence it also lies below the largest convex function that stays
+    under the values of the conversion on a grid. That function is the curve of this pair.
     """
     top = rho + 2 * math.sqrt(rho * -math.log(tail)) + 1e-12
     right = np.linspace(0.0, top, num)

@@ -1,4 +1,4 @@
-"""The default accountant: privacy loss distributions, rounded against ourselves."""
+"""The default accountant: privacy loss distributions, always rounded to the safe side."""
 
 import math
 from functools import lru_cache
@@ -26,11 +26,11 @@ from veilflow.privacy.events import Event
 
 
 class PLDAccountant(AbstractAccountant):
-    """Numerical composition of dominating pairs; tight, and always an upper bound.
+    """Composes dominating pairs numerically; tight, and always an upper bound.
 
-    Plain Gaussians are summed in closed form, the rest is composed on one grid. zCDP releases enter
-    through a pair that dominates all of them. When a ledger is too large for the grid the answer is
-    that of RDP, and the label says so.
+    Plain Gaussians are summed in closed form, and everything else is composed on one grid. zCDP
+    releases enter through a pair that dominates all of them. If a ledger is too large for the grid,
+    the answer is that of RDP, and the label says so.
     """
 
     name: ClassVar[str] = "pld"
@@ -54,7 +54,7 @@ class PLDAccountant(AbstractAccountant):
 
 @lru_cache(maxsize=4096)
 def _epsilon(together: Releases, delta: float) -> Answer:
-    # Adding up is always valid, and exact where delta leaves nothing to gain.
+    # Basic composition is always valid, and exact if delta is 0.
     total, failure = added_up(together)
     simple = total if failure <= delta else math.inf
     if delta == 0:
@@ -64,16 +64,16 @@ def _epsilon(together: Releases, delta: float) -> Answer:
         return Answer(epsilon_of_mu(mu, delta), PLDAccountant.label)
     try:
         # The pairs of add and remove differ; the guarantee is the worse of the two.
-        found = max(
+        composed = max(
             composition.epsilon(_pairs(together, adding, tail=delta), delta=delta)
             for adding in _directions(together)
         )
     except (TooLargeError, MemoryError, ArithmeticError) as error:
         from veilflow.privacy.accounting import rdp
 
-        other = rdp.epsilon_of(together, delta)
-        return Answer(min(other, simple), f"RDP (PLD gave up: {error})")
-    return Answer(min(found, simple), PLDAccountant.label)
+        by_rdp = rdp.epsilon_of(together, delta)
+        return Answer(min(by_rdp, simple), f"RDP (PLD gave up: {error})")
+    return Answer(min(composed, simple), PLDAccountant.label)
 
 
 @lru_cache(maxsize=1024)
@@ -86,19 +86,19 @@ def _delta(together: Releases, epsilon: float) -> float:
     if mu is not None:
         return math.exp(log_delta_of_mu(mu, epsilon))
     try:
-        found = max(
+        composed = max(
             composition.delta(_pairs(together, adding, tail=1e-60), epsilon=epsilon)
             for adding in _directions(together)
         )
     except (TooLargeError, MemoryError, ArithmeticError):
         from veilflow.privacy.accounting import rdp
 
-        found = rdp.delta_of(together, epsilon)
-    return min(found, simple)
+        composed = rdp.delta_of(together, epsilon)
+    return min(composed, simple)
 
 
 def _gaussian_only(together: Releases) -> float | None:
-    """One over the noise multiplier of all Gaussians as one, when there is nothing else."""
+    """The mu of all Gaussians together, or None if there is anything else."""
     if not all(isinstance(event, ev.Gaussian) for event, _ in together):
         return None
     return math.sqrt(_sum_of_squares(together))
@@ -125,7 +125,7 @@ def _pairs(together: Releases, adding: bool, *, tail: float) -> list[tuple[Pair,
         pairs.append((GaussianPair(squares**-0.5, 1.0, adding), 1))
     rho = sum(count * e.rho for e, count in together if isinstance(e, ev.ZeroConcentrated))
     if rho > 0:
-        # Quantized, so that one pair serves all the deltas that calibration asks for.
+        # The tail is quantized, so that one pair serves all deltas that calibration asks for.
         pairs.append((zero_concentrated(rho, tail=10.0 ** math.floor(math.log10(tail) - 7)), 1))
     kept = math.fsum(
         count * math.log1p(-float(event.delta))
@@ -133,7 +133,7 @@ def _pairs(together: Releases, adding: bool, *, tail: float) -> list[tuple[Pair,
         if isinstance(event, ev.ApproximateDP)
     )
     if kept < 0:
-        # Failures are independent of what else is released, so all of them are one.
+        # Failures are independent of everything else, so they combine into one.
         pairs.append((randomized_response(0.0, -math.expm1(kept)), 1))
     for event, count in together:
         if isinstance(event, ev.PoissonSampled) and isinstance(event.event, ev.Gaussian):

@@ -1,4 +1,4 @@
-"""Renyi differential privacy: looser than PLD, and computed by other people's code."""
+"""Renyi differential privacy: looser than PLD, and computed by another library."""
 
 # SciPy and dp-accounting have no type stubs
 # pyright: reportMissingTypeStubs=false
@@ -62,7 +62,7 @@ def delta_of(together: Releases, epsilon: float) -> float:
 
 
 def _failure(together: Releases) -> float:
-    """An (epsilon, delta) release is dominated by a pure one that fails with probability delta."""
+    """An (epsilon, delta)-DP release is dominated by a pure one that fails with probability delta."""
     return math.fsum(n * e.delta for e, n in together if isinstance(e, ev.ApproximateDP))
 
 
@@ -72,7 +72,7 @@ def _curve(together: Releases) -> tuple[Array, Array]:
     total = total.copy()
     for event, count in together:
         total += float(count) * _step_curve(event)[1]
-    # A sum that rounds to 0 would read as perfect privacy in the conversion.
+    # The conversion would take a sum that rounds to 0 for perfect privacy.
     return orders, np.maximum(total, 1e-14)
 
 
@@ -102,14 +102,14 @@ def _step_curve(event: Event | None) -> tuple[Array, Array]:
             return orders, np.minimum(
                 orders * epsilon**2 / 8, _randomized_response(epsilon, orders)
             )
-        case _:  # nothing was released, which has no divergence
+        case _:  # nothing was released: no divergence
             pass
     return orders, np.asarray(accountant.rdp, dtype=np.float64)
 
 
 @contextmanager
 def _quiet() -> Generator[None, None, None]:
-    """Without the library's log lines on orders that it leaves out: leaving some out is sound."""
+    """Silences the library's messages about orders that it skips, which is valid."""
     logger = logging.getLogger("absl")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -120,7 +120,7 @@ def _quiet() -> Generator[None, None, None]:
 
 
 def _randomized_response(epsilon: float, orders: Array) -> Array:
-    """The divergence of the worst pure mechanism, a coin that lies once in 1 + e^epsilon."""
+    """The divergence of the worst pure mechanism: randomized response."""
     if epsilon == 0:
         return np.zeros_like(orders)
     honest = -math.log1p(math.exp(-epsilon))

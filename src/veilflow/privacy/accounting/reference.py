@@ -1,8 +1,8 @@
-"""The oracle: the same question put to dp-accounting's privacy loss distributions.
+"""A reference: the same question answered by dp-accounting's privacy loss distributions.
 
-Nothing is shared with our own PLD but the events and how often each happened: every distribution is
-built, rounded and composed by the other library. It is slow to import and to compose many kinds of
-releases; it is here to check the default accountant, not to replace it.
+It shares nothing with our own PLD but the events and their counts: the other library builds, rounds and
+composes every distribution. It is slow to import and slow with many kinds of releases. It is here to
+check the default accountant, not to replace it.
 """
 
 # SciPy and dp-accounting have no type stubs
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 _FINEST_USEFUL = 1e-4
-"""dp-accounting's own default for the spacing of losses; wider only if memory asks for it."""
+"""dp-accounting's own default for the spacing of losses; wider only to save memory."""
 _MAX_POINTS = 2e6
 _TAIL = 1e-15
-"""Mass that each composition may declare lost to infinite loss."""
+"""The mass that each composition may move to infinite loss."""
 
 
 class ReferenceAccountant(AbstractAccountant):
-    """Composes privacy loss distributions with dp-accounting, its estimates pessimistic.
+    """Composes privacy loss distributions with dp-accounting and its pessimistic estimates.
 
-    Adds up Gaussian, Laplace, pure and approximate releases, and Poisson-sampled Gaussian and
+    Supports Gaussian, Laplace, pure and approximate releases, and Poisson-sampled Gaussian and
     Laplace ones. Its Fourier transforms round at about 1e-16, so below a delta of about 1e-12 the
     answer is loose or infinite.
     """
@@ -52,16 +52,15 @@ class ReferenceAccountant(AbstractAccountant):
         return tuple(sorted(counts.items(), key=lambda item: repr(item[0])))
 
     def _epsilon(self, together: Releases, delta: float) -> Answer:
-        found = composed(together).get_epsilon_for_delta(delta)
-        return Answer(float(found), self.label)
+        return Answer(float(composed(together).get_epsilon_for_delta(delta)), self.label)
 
     def _delta(self, together: Releases, epsilon: float) -> float:
-        found = composed(together).get_delta_for_epsilon(epsilon)
-        return float(found)  # pyright: ignore[reportArgumentType]
+        delta = composed(together).get_delta_for_epsilon(epsilon)
+        return float(delta)  # pyright: ignore[reportArgumentType]
 
 
 def _checked(event: Event, adjacency: Adjacency) -> Event:
-    """The release itself if dp-accounting knows its sampling."""
+    """The release, if dp-accounting supports its sampling."""
     if not isinstance(event, ev.PoissonSampled):
         return event
     if adjacency is Adjacency.REPLACE_ONE:
@@ -71,9 +70,9 @@ def _checked(event: Event, adjacency: Adjacency) -> Event:
         )
     if not isinstance(event.event, ev.Gaussian | ev.Laplace):
         raise PrivacyError(
-            f"the 'dp-accounting' accountant cannot add up the event {event}: it knows "
-            "sampling of a single Gaussian or Laplace release. Use accountant='pld', or "
-            "record the inner event without sampling, which is sound and dearer."
+            f"the 'dp-accounting' accountant cannot add up the event {event}: it supports "
+            "sampling of a single Gaussian or Laplace release only. Use accountant='pld', or "
+            "record the inner event without sampling, which is valid and costs more."
         )
     return event
 
@@ -82,11 +81,11 @@ def _checked(event: Event, adjacency: Adjacency) -> Event:
 def composed(
     together: Releases, *, pessimistic: bool = True, interval: float | None = None
 ) -> "PrivacyLossDistribution":
-    """dp-accounting's distribution of all releases; not `pessimistic`, it bounds from below."""
+    """dp-accounting's distribution of all releases; a lower bound unless `pessimistic`."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     interval = _interval(together) if interval is None else interval
-    # What is truncated counts as infinite loss, or not at all: each way on the safe side.
+    # Truncated mass counts as infinite loss, or not at all: on the safe side of either bound.
     tail = _TAIL if pessimistic else 0.0
     total = pld.identity(interval, pessimistic_estimate=pessimistic)
     kept = 1.0
@@ -107,13 +106,13 @@ def composed(
 def _distribution(
     event: Event, count: int, interval: float, pessimistic: bool
 ) -> "tuple[PrivacyLossDistribution | None, int]":
-    """One release, and how often it is left to compose."""
+    """One release, and how often it remains to be composed."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     rate = 1.0
     if isinstance(event, ev.PoissonSampled):
         rate, event = float(event.sampling_rate), event.event
-    # Connecting the dots is for upper bounds only.
+    # Connect-the-dots gives upper bounds only.
     how: dict[str, Any] = {
         "pessimistic_estimate": pessimistic,
         "value_discretization_interval": interval,
@@ -135,7 +134,7 @@ def _distribution(
 
 
 def _coin(epsilon: float, interval: float, pessimistic: bool) -> "PrivacyLossDistribution":
-    """The worst pure release: a coin that lies once in 1 + e^epsilon."""
+    """The worst pure release: randomized response."""
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -146,7 +145,7 @@ def _coin(epsilon: float, interval: float, pessimistic: bool) -> "PrivacyLossDis
         return pld.PrivacyLossDistribution.create_from_rounded_probability(
             masses, 0.0, interval, pessimistic_estimate=False
         )
-    # Their from_randomized_response rounds every loss up; connecting the dots is far tighter.
+    # Their from_randomized_response rounds every loss up; connect-the-dots is far tighter.
     above = math.ceil(epsilon / interval)
     nodes = sorted({-above, 1 - above, above - 1, above})
     deltas: list[float] = []
@@ -159,7 +158,7 @@ def _coin(epsilon: float, interval: float, pessimistic: bool) -> "PrivacyLossDis
 
 
 def _interval(together: Releases) -> float:
-    """A spacing of losses that suits the spread of the sum, within reach of the memory."""
+    """A spacing of losses that suits the spread of their sum and fits into memory."""
     variance = span = 0.0
     for event, count in together:
         one, reach = _spread(event)
@@ -170,7 +169,7 @@ def _interval(together: Releases) -> float:
 
 
 def _spread(event: Event) -> tuple[float, float]:
-    """Roughly the standard deviation and the range of one release's loss."""
+    """Roughly the standard deviation and the range of the loss of one release."""
     if isinstance(event, ev.PoissonSampled):
         one, reach = _spread(event.event)
         return min(event.sampling_rate * math.sqrt(math.expm1(min(one**2, 50.0))), one), reach

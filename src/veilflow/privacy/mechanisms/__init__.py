@@ -1,12 +1,8 @@
-"""Mechanisms: `Sensitive` (or a `ClippedSum`) in, `Released` out."""
+"""Mechanisms: each takes `Sensitive` records or a `ClippedSum` and returns a `Released` value."""
 
-from veilflow.privacy.mechanisms.bounds import private_bounds
-from veilflow.privacy.mechanisms.counting import count_records, histogram
-from veilflow.privacy.mechanisms.discrete_gaussian import discrete_gaussian
-from veilflow.privacy.mechanisms.exponential import choose
+from veilflow.privacy.mechanisms.choice import choose, quantile, quantiles
 from veilflow.privacy.mechanisms.gaussian import gaussian, gaussian_once
-from veilflow.privacy.mechanisms.partition import discover_categories
-from veilflow.privacy.mechanisms.quantile import quantile, quantiles
+from veilflow.privacy.mechanisms.integers import count_records, discrete_gaussian, histogram
 from veilflow.privacy.mechanisms.selection import (
     NumberOfRuns,
     repeat_and_select,
@@ -14,6 +10,7 @@ from veilflow.privacy.mechanisms.selection import (
     selection_event_from_rdp,
 )
 from veilflow.privacy.mechanisms.sparse_vector import SparseVector
+from veilflow.privacy.mechanisms.undeclared import discover_categories, private_bounds
 
 __all__ = [
     "NumberOfRuns",

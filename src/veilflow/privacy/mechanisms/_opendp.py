@@ -1,6 +1,6 @@
-"""The one file that touches OpenDP: exact integer noise and exact noisy maxima.
+"""The only file that uses OpenDP, for exact integer noise and exact noisy maxima.
 
-OpenDP draws from operating-system entropy and samples with rational arithmetic, so nothing here
+OpenDP takes its entropy from the operating system and samples with rational arithmetic, so nothing here
 depends on floating-point rounding. It is imported on first use.
 """
 
@@ -25,10 +25,10 @@ def _opendp() -> Any:
 def add_discrete_laplace(
     values: Sequence[int], *, sensitivity: int, epsilon: float
 ) -> tuple[list[int], float]:
-    """`values` plus discrete Laplace noise for an L1 `sensitivity`, and the noise scale used."""
+    """`values` plus discrete Laplace noise for an L1 `sensitivity`, and the scale of the noise."""
     scale = scale_for(Fraction(sensitivity) / Fraction(epsilon))
     measurement = _laplace_on_integers(scale)
-    # OpenDP's own privacy map, rounded up, may exceed epsilon by an ulp: widen until it does not.
+    # OpenDP's privacy map rounds up and may exceed epsilon by an ulp: widen until it does not.
     while measurement.map(sensitivity) > epsilon:
         scale *= 1 + 2.0**-50
         measurement = _laplace_on_integers(scale)
@@ -81,5 +81,5 @@ def _gumbel_maximum(kind: str, scale: float) -> Any:
     atoms = dp.atom_domain(T=kind) if kind == "i64" else dp.atom_domain(T=kind, nan=False)
     space = dp.vector_domain(atoms), dp.linf_distance(T=kind)
     # The concentrated variant is the exponential mechanism (Gumbel noise); the pure one is
-    # permute-and-flip, which is not bounded-range and would not fit our event.
+    # permute-and-flip, which is not bounded-range and does not match our event.
     return dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale)

@@ -1,4 +1,4 @@
-"""Records as clean numbers: whatever a record holds, one number inside public bounds comes out."""
+"""Records as clean numbers: whatever a record holds, the result is one number within public bounds."""
 
 import math
 from typing import Any, cast
@@ -12,9 +12,10 @@ from veilflow.privacy.guarantees import Sensitive
 def clamped(
     values: Sensitive[Any], *, lower: float, upper: float, default: float | None = None
 ) -> np.ndarray:
-    """One float64 in [lower, upper] per record; what is no number becomes `default` (the middle).
+    """One float64 in [lower, upper] per record; anything that is not a number becomes `default`.
 
-    Row-wise and total: no record can make it raise, so whether it raises says nothing about any.
+    By default that is the middle of the interval. Each record is handled by itself, and none can make
+    this raise, so whether it raises reveals nothing about the records.
     """
     check_bounds(lower, upper)
     if default is None:
@@ -26,7 +27,7 @@ def clamped(
 
 
 def check_bounds(lower: float, upper: float) -> None:
-    """Raise unless the public bounds are finite and in order."""
+    """Raise unless the public bounds are finite and increasing."""
     check.finite(lower=lower, upper=upper)
     if not lower < upper:
         raise ValueError(f"lower must be below upper, got {lower} and {upper}.")
@@ -47,8 +48,8 @@ def one_per_record(values: Sensitive[Any]) -> Any:
 
 
 def _as_floats(records: Any) -> np.ndarray:
-    # Only a numeric dtype, a public fact of the column, may take the fast path: a fast path that
-    # one odd record can end would be safe too, but slower to reason about.
+    # The fast path depends only on a numeric dtype, a public fact of the column. A fast path that one
+    # odd record can leave would be safe, too, but harder to reason about.
     dtype = getattr(records, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "fiub":
         return np.asarray(records).astype(np.float64)

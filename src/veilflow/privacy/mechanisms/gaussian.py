@@ -1,4 +1,4 @@
-"""Gaussian noise on a clipped sum: the mechanism inside every training step and every released sum."""
+"""Gaussian noise on a clipped sum: the mechanism of every training step and every released sum."""
 
 from typing import Any
 
@@ -22,21 +22,21 @@ def gaussian(
     """Release a clipped sum with Gaussian noise, on the device.
 
     Guarantee:
-        A Gaussian mechanism with the `noise_multiplier` of the grid, for the adjacency given, up to
+        A Gaussian mechanism with the `noise_multiplier` of the grid, for the given adjacency, up to
         the total variation distance `grid_noise.closeness`, which the ledger pays once for all steps.
-        Assumes that the sum was added up exactly, and that Threefry's words count as random.
+        Assumes that the sum is exact and that the words of the Threefry generator are random.
 
     Args:
         query: The clipped sum, any pytree of floating-point arrays.
-        noise: Of the grid that belongs to the sum.
-        words: The key of this release, used here and never again.
+        noise: The noise of the grid that belongs to the sum.
+        words: The key of this release; it must not be used again.
         adjacency: The neighboring relation the guarantee is stated for.
 
     Returns:
         The noisy sum and the event to append to the ledger. Works under `jit` and `lax.scan`.
 
     Raises:
-        ValueError: If the grid was built for a smaller sensitivity or another size.
+        ValueError: The grid was built for a smaller sensitivity or another size.
     """
     if query.sensitivity(adjacency) > noise.grid.sensitivity:
         raise ValueError(
@@ -59,25 +59,26 @@ def gaussian_once(
     """Release a sum over all records, one array, in double precision on the host.
 
     Guarantee:
-        As `gaussian`, for add/remove of one record, with words from a cryptographic hash of the
-        secret. A sum over a million rows in single precision is rounded by more than a row weighs, so
-        it comes in double precision. A multiplier of 0 adds no noise, and the event says so.
+        As for `gaussian`, under add/remove of one record, with random words from a cryptographic hash
+        of the secret. The sum is in double precision, because in single precision the rounding of a sum
+        over a million rows exceeds the weight of one row. A multiplier of 0 adds no noise, and the
+        event says so.
 
     Args:
-        query: The clipped sum; an array.
+        query: The clipped sum, as one array.
         noise_multiplier: Noise standard deviation over sensitivity.
-        secret: Source of the noise.
-        purpose: What it is for, at most 16 bytes; with `index` used for no other release.
-        index: Which of several releases for the purpose.
-        touched: How many of the numbers one record changes, at most; None for all. Only those are
-            rounded differently, so few of them make for a finer grid.
+        secret: The source of the noise.
+        purpose: A name of at most 16 bytes; no other release may have the same purpose and index.
+        index: The number of this release among those of the same purpose.
+        touched: The most numbers that one record changes; None for all. Only those are rounded
+            differently, so the fewer they are, the finer the grid can be.
     """
     total = np.asarray(query.total, np.float64)
-    total = np.where(np.isfinite(total), total, 0.0)  # finite by contract; noise must come out
+    total = np.where(np.isfinite(total), total, 0.0)  # finite by contract, but never skip the noise
     if noise_multiplier == 0:
         return Released(total, NonPrivate())
-    # Twice what rounding takes: counts times a weight have errors in double precision, too, which stay
-    # below that up to 2^28 records in a cell.
+    # Twice the allowance for rounding to the grid. It also covers the error of counts times a weight in
+    # double precision, up to 2^28 records in a cell.
     changed = total.size if touched is None else 4 * touched
     grid = grid_for(query.clip_norm, noise_multiplier=noise_multiplier, num_coordinates=changed)
     noisy = noisy_on_host(total, grid=grid, secret=secret, purpose=purpose, index=index)

@@ -1,8 +1,8 @@
-"""Private selection among runs: the best of K private runs, K random, paid for once.
+"""Private selection: the best of a random number of private runs, paid for once.
 
-Taking the best of a fixed number of runs costs as much as releasing them all. If the number of runs
-is itself random, with a law from the truncated negative binomial family, it costs about as much as
-two or three, however many there were.
+Choosing the best of a fixed number of runs costs as much as releasing them all. If the number of runs
+is itself random, with a truncated negative binomial distribution, the choice costs about as much as
+two or three runs, however many there were.
 """
 
 import math
@@ -25,14 +25,14 @@ _DEFAULT_ORDERS = tuple(1 + x / 10 for x in range(1, 100)) + tuple(float(x) for 
 
 @dataclass(frozen=True, kw_only=True)
 class NumberOfRuns:
-    """The truncated negative binomial law of the number of runs, K = 1, 2, ...
+    """The truncated negative binomial distribution of the number of runs, K = 1, 2, ...
 
     P(K = k) is proportional to (1 - stop)^k times the rising factorial shape (shape + 1) ... (shape
-    + k - 1) over k!. With `shape` 1 this is the geometric law (stop with probability `stop` after
-    each run), with 0 the logarithmic one. A smaller shape costs less and makes K more spread out.
+    + k - 1) over k!. With `shape` 1 this is the geometric distribution (stop with probability `stop`
+    after each run), with 0 the logarithmic one. A smaller shape costs less and spreads K more.
 
     Attributes:
-        stop: In (0, 1); the smaller, the more runs.
+        stop: In (0, 1); the smaller it is, the more runs there are.
         shape: Above -1.
     """
 
@@ -54,7 +54,7 @@ class NumberOfRuns:
         return eta * (1 - gamma) / (gamma * -math.expm1(eta * math.log(gamma)))
 
     def draw(self) -> int:
-        """A number of runs from operating-system entropy, within 2^-150 of the law."""
+        """A number of runs from operating-system entropy, within 2^-150 of the distribution."""
         with localcontext() as context:
             context.prec = 80
             uniform = Decimal(secrets.randbits(192)) / Decimal(2**192)
@@ -69,7 +69,7 @@ class NumberOfRuns:
             mass *= (1 - gamma) * (k + eta) / (k + 1)
             k += 1
             below += mass
-            if mass < Decimal(10) ** -70:  # the series ended below `uniform`: rounding only
+            if mass < Decimal(10) ** -70:  # the sum stays below `uniform` only by rounding
                 break
         return k
 
@@ -83,23 +83,23 @@ def repeat_and_select(
     """Do a random number of independent private runs and release only the best.
 
     Guarantee:
-        See `selection_event`. Only the result and, if one likes, the law of K may be published: not
-        the number of runs, not the other results, not how long it took.
+        See `selection_event`. Only the result and the distribution of K may be published: not the
+        number of runs, not the other results, and not how long it took.
 
     Args:
-        run: One complete private run, with fresh noise, that returns a candidate and its score; the
-            score is part of what the run releases and pays for. Runs may choose
-            hyperparameters at random, from a law that does not depend on data.
-        runs: Law of the number of runs.
-        base: What one run, score included, is proved to be; from an accountant where it composes
-            several events.
+        run: One complete private run with fresh noise. It returns a candidate and its score, and the
+            score is part of what it releases and pays for. Runs may choose hyperparameters at
+            random, from a distribution that does not depend on the data.
+        runs: Distribution of the number of runs.
+        base: The guarantee of one run, including its score; it comes from an accountant if a run
+            composes several events.
 
     Returns:
-        The candidate with the highest score (the first of equals; NaN is the lowest), its score,
-        and the event for everything. The events of single runs are not to be paid again.
+        The candidate with the highest score (the first one in a tie; NaN is the lowest), its score,
+        and the event that pays for everything. The events of single runs must not be paid again.
 
     Raises:
-        PrivacyError: If a run says in its own event that it cost more than `base`.
+        PrivacyError: The event of a run costs more than `base`.
     """
     event = selection_event(base, runs=runs)
     best: tuple[T, float] | None = None
@@ -123,7 +123,7 @@ def _check_run(event: Event, base: PureDP | ApproximateDP) -> None:
     if spent > base.epsilon * (1 + 1e-9):
         raise PrivacyError(
             f"one run cost epsilon={spent:.6g} at delta={delta:.3g}, more than its base, {base}. "
-            "Give what an accountant proves for one run, score included."
+            "Set base to what an accountant proves for one run, including its score."
         )
 
 
@@ -132,9 +132,9 @@ def selection_event(base: PureDP | ApproximateDP, *, runs: NumberOfRuns) -> Even
 
     Guarantee:
         If one run is (epsilon, delta)-DP, the best is ((2 + shape) epsilon, mean delta)-DP; for the
-        geometric law and delta = 0 that is 3 epsilon.
+        geometric distribution and delta = 0 that is 3 epsilon.
 
-    Why: let q(y) be the probability that a run scores at most as y does, and f the generating
+    Proof: let q(y) be the probability that a run scores at most as high as y, and f the generating
     function of K. The best is y with probability Q(y) times the mean of f' over the range of q at
     y. For this family f'(q) is proportional to (stop + (1 - stop)(1 - q))^-(shape + 1), and 1 - q,
     a probability, changes by at most e^epsilon between neighbors; Q(y) gives the remaining epsilon.
@@ -143,14 +143,14 @@ def selection_event(base: PureDP | ApproximateDP, *, runs: NumberOfRuns) -> Even
     that, the generating function is f((1 - delta) q), of the same form.
 
     Args:
-        base: What one run is proved to be.
-        runs: Law of the number of runs.
+        base: The guarantee of one run.
+        runs: Distribution of the number of runs.
 
     Returns:
         `PureDP` or `ApproximateDP`.
 
     Raises:
-        ValueError: If `mean * delta` reaches 1.
+        ValueError: `mean * delta` reaches 1.
 
     References:
         Liu and Talwar, "Private selection from private candidates" (2019), the random stopping
@@ -182,7 +182,7 @@ def selection_rdp(
     Args:
         rdp: Renyi DP of one run as a function of the order.
         order: Above 1.
-        runs: Law of the number of runs.
+        runs: Distribution of the number of runs.
         orders: Auxiliary orders to optimize over; any of them gives a valid bound.
 
     Returns:
@@ -202,20 +202,20 @@ def selection_event_from_rdp(
     delta: float,
     orders: Sequence[float] = _DEFAULT_ORDERS,
 ) -> ApproximateDP:
-    """What the best of `runs` costs, from the Renyi curve of one run. Tighter for training runs.
+    """What the best of `runs` costs, from the Renyi curve of one run; tighter for training runs.
 
     Guarantee:
         (epsilon, delta)-DP with the smallest epsilon over `orders`, by Theorem 2 of Papernot and
         Steinke and the conversion of Canonne, Kamath and Steinke (Proposition 12).
 
     Args:
-        rdp: Renyi DP of one run, score included, as a function of the order.
-        runs: Law of the number of runs.
+        rdp: Renyi DP of one run, including its score, as a function of the order.
+        runs: Distribution of the number of runs.
         delta: The delta to state epsilon for.
         orders: Orders above 1 to optimize over.
 
     Returns:
-        The event for everything.
+        The event that pays for everything.
     """
     check.fraction(delta=delta)
     best = math.inf

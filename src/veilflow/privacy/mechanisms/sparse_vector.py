@@ -1,4 +1,4 @@
-"""Sparse vector: ask many threshold questions, pay only for the answers "above"."""
+"""The sparse vector technique: many threshold queries, of which only answers "above" are paid for."""
 
 import math
 from fractions import Fraction
@@ -16,25 +16,25 @@ _FARTHEST = 2**62
 
 
 class SparseVector:
-    """Answers "is this above the threshold?" for a stream of queries, epsilon-DP in all.
+    """Answers "is this above the threshold?" for a stream of queries, epsilon-DP in total.
 
     Guarantee:
-        All answers together are epsilon-DP, however many and adaptively chosen the queries are,
-        until `max_positives` of them were answered "above"; after that it refuses. Queries are
-        rounded to an integer grid (a unit is added to the sensitivity for it) and noise is discrete
-        Laplace, so comparisons are exact. Append `event` to the ledger once, when it is made.
+        All answers together are epsilon-DP, however many queries there are and however adaptively
+        they are chosen, until `max_positives` of them were answered "above"; then it refuses. Queries
+        are rounded to an integer grid, for which a unit is added to the sensitivity, and the noise is
+        discrete Laplace, so comparisons are exact. Append `event` to the ledger once, at the start.
 
-    The threshold gets noise once, of scale sensitivity / epsilon_1; every query gets fresh noise of
+    The threshold gets noise once, of scale sensitivity / epsilon_1. Every query gets fresh noise of
     scale 2 max_positives sensitivity / epsilon_2, where epsilon_1 + epsilon_2 = epsilon are in the
-    ratio 1 : (2 max_positives)^(2/3). The noise of an answer is never reused, and no noisy query
-    value is released.
+    ratio 1 : (2 max_positives)^(2/3). The noise of an answer is never reused, and no noisy value of a
+    query is released.
 
     Args:
         threshold: The public threshold.
-        sensitivity: How far adding or removing one record moves any query, at most. For
-            replace-one, twice this is used.
+        sensitivity: The most that adding or removing one record moves any query. For replace-one,
+            twice this is used.
         epsilon: Privacy parameter of all answers together.
-        max_positives: How many "above" answers are paid for.
+        max_positives: The number of answers "above" that are paid for.
         adjacency: The neighboring relation the guarantee is stated for.
 
     References:
@@ -68,8 +68,8 @@ class SparseVector:
         self._unit = math.ldexp(1.0, math.frexp(moved)[1] - 1 - _UNIT_BITS)
         check.positive(grid_unit=self._unit, hint="Rescale the queries.")
         grid_sensitivity = math.ceil(Fraction(moved) / Fraction(self._unit)) + 1
-        # A share in the hundredths of a percent is precise enough; as fractions the two parts add
-        # up to epsilon exactly.
+        # Hundredths of a percent are precise enough for the share; as fractions, the two parts add up
+        # to epsilon exactly.
         share = Fraction(1 / (1 + (2 * max_positives) ** (2 / 3))).limit_denominator(10_000)
         first, second = Fraction(epsilon) * share, Fraction(epsilon) * (1 - share)
         threshold_scale = _opendp.scale_for(grid_sensitivity / first)
@@ -89,7 +89,7 @@ class SparseVector:
 
     @property
     def left(self) -> int:
-        """How many "above" answers are left."""
+        """The number of answers "above" that are left."""
         return self.max_positives - self._positives
 
     def above(self, query: Sensitive[Any]) -> bool:
@@ -103,13 +103,13 @@ class SparseVector:
             The answer, already paid for by `event`.
 
         Raises:
-            PrivacyError: If `max_positives` answers "above" were given.
+            PrivacyError: `max_positives` answers "above" have been given.
         """
         check.instance(Sensitive, query=query)
         if self.left == 0:
             raise PrivacyError(
                 f"all {self.max_positives} positive answers are spent; another answer would not be "
-                "private. Start a new SparseVector, which pays again."
+                "private. Create a new SparseVector, at a new price."
             )
         noise = _opendp.discrete_laplace_noise(scale=self._query_scale)
         answer = _on_grid(query.open(), self._unit) + noise >= self._noisy_threshold
@@ -118,12 +118,12 @@ class SparseVector:
 
 
 def _on_grid(value: Any, unit: float) -> int:
-    """`value` as whole grid units, saturating; never raises."""
+    """`value` as an integer of grid units, saturating; never raises."""
     try:
         number = float(value)
     except Exception:
         number = math.nan
     if math.isnan(number):
         return -_FARTHEST
-    # Beyond 2^62 units, and where the division overflows, all values are alike.
+    # Beyond 2^62 units, and if the division overflows, all values are equal.
     return round(max(-_FARTHEST, min(_FARTHEST, number / unit)))

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from veilflow.privacy.guarantees import Sensitive
-from veilflow.privacy.mechanisms.exponential import choose
+from veilflow.privacy.mechanisms.choice import choose
 from veilflow.releases.marginals.codes import Merging, Query
 from veilflow.releases.marginals.graph import (
     Columns,

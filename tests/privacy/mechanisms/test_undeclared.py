@@ -1,4 +1,4 @@
-"""Partition selection: a category of one record stays inside, a common one comes out."""
+"""Bounds and categories that nobody declared: what one record holds stays inside."""
 
 import math
 
@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from veilflow.privacy.events import ApproximateDP
+from veilflow.privacy.events import ApproximateDP, PureDP
 from veilflow.privacy.guarantees import Sensitive
-from veilflow.privacy.mechanisms import discover_categories
-from veilflow.privacy.mechanisms.partition import threshold_for
+from veilflow.privacy.mechanisms import discover_categories, private_bounds
+from veilflow.privacy.mechanisms.undeclared import threshold_for
 from veilflow.privacy.unit import Adjacency
 
 ANYTHING = st.one_of(
@@ -89,3 +89,46 @@ def test_no_records_no_categories():
 def test_parameters_that_promise_nothing_are_refused(epsilon, delta):
     with pytest.raises(ValueError, match=r"epsilon|delta"):
         discover_categories(Sensitive(["a"]), epsilon=epsilon, delta=delta)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(100.0, 200.0, (64, 256)), (-5.0, 3.0, (-8, 4)), (0.01, 0.02, (2**-7, 2**-5))],
+)
+def test_bounds_are_found_within_a_factor_of_two(low, high, expected):
+    values = np.random.default_rng(2).uniform(low, high, 50_000)
+    released = private_bounds(Sensitive(values), epsilon=1.0)
+    assert released.value == expected
+    assert released.event == PureDP(1.0)
+
+
+def test_bounds_ignore_a_few_wild_records_and_are_always_in_order():
+    values = np.append(np.random.default_rng(3).uniform(1.1, 1.9, 50_000), [1e300, np.inf, -1e30])
+    assert private_bounds(Sensitive(values), epsilon=1.0).value == (1, 2)
+    for data in ([], [np.nan] * 1000, [0.0] * 1000, [np.inf] * 1000, ["text"]):
+        lower, upper = private_bounds(Sensitive(data), epsilon=1.0).value
+        assert np.isfinite(lower)
+        assert np.isfinite(upper)
+        assert lower < upper
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(ANYTHING, max_size=6), extra=ANYTHING)
+def test_a_record_moves_the_cells_behind_the_bounds_by_at_most_the_sensitivity(
+    recorder, rows, extra
+):
+    for adjacency, neighbor in (
+        (Adjacency.ADD_REMOVE, [*rows, extra]),
+        (Adjacency.REPLACE_ONE, [*rows[1:], extra] if rows else rows),
+    ):
+        recorder.take()
+        for data in (rows, neighbor):
+            private_bounds(Sensitive(data), epsilon=1.0, adjacency=adjacency)
+        (one, sensitivity), (two, _) = recorder.take()
+        assert np.abs(np.subtract(one, two)).sum() <= sensitivity
+
+
+def test_bounds_with_impossible_settings_are_refused():
+    for settings_ in ({"failure": 0.0}, {"smallest": 2.0, "largest": 1.0}, {"largest": 1e306}):
+        with pytest.raises(ValueError, match=r"failure|smallest|magnitudes"):
+            private_bounds(Sensitive([1.0]), epsilon=1.0, **settings_)  # pyright: ignore

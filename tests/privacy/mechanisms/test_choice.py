@@ -1,4 +1,4 @@
-"""The exponential mechanism, quantiles and bounds."""
+"""The exponential mechanism and quantiles."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import softmax
 
-from veilflow.privacy.events import ExponentialMechanism, PureDP, Repeated
+from veilflow.privacy.events import ExponentialMechanism, Repeated
 from veilflow.privacy.guarantees import Sensitive
-from veilflow.privacy.mechanisms import choose, private_bounds, quantile, quantiles
+from veilflow.privacy.mechanisms import choose, quantile, quantiles
 from veilflow.privacy.unit import Adjacency
 
 FALSE_ALARM = 1e-9  # of every statistical test here: operating-system entropy has no seed to fix
@@ -143,46 +143,3 @@ def test_columns_and_bounds_that_cannot_be_are_refused(values, settings, message
 def test_probabilities_outside_zero_to_one_are_refused(probability):
     with pytest.raises(ValueError, match="probability"):
         quantile(Sensitive([1.0]), probability=probability, lower=0, upper=1, epsilon=1.0)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [(100.0, 200.0, (64, 256)), (-5.0, 3.0, (-8, 4)), (0.01, 0.02, (2**-7, 2**-5))],
-)
-def test_bounds_are_found_within_a_factor_of_two(low, high, expected):
-    values = np.random.default_rng(2).uniform(low, high, 50_000)
-    released = private_bounds(Sensitive(values), epsilon=1.0)
-    assert released.value == expected
-    assert released.event == PureDP(1.0)
-
-
-def test_bounds_ignore_a_few_wild_records_and_are_always_in_order():
-    values = np.append(np.random.default_rng(3).uniform(1.1, 1.9, 50_000), [1e300, np.inf, -1e30])
-    assert private_bounds(Sensitive(values), epsilon=1.0).value == (1, 2)
-    for data in ([], [np.nan] * 1000, [0.0] * 1000, [np.inf] * 1000, ["text"]):
-        lower, upper = private_bounds(Sensitive(data), epsilon=1.0).value
-        assert np.isfinite(lower)
-        assert np.isfinite(upper)
-        assert lower < upper
-
-
-@SHARED_FIXTURE
-@given(rows=st.lists(ANYTHING, max_size=6), extra=ANYTHING)
-def test_a_record_moves_the_cells_behind_the_bounds_by_at_most_the_sensitivity(
-    recorder, rows, extra
-):
-    for adjacency, neighbor in (
-        (Adjacency.ADD_REMOVE, [*rows, extra]),
-        (Adjacency.REPLACE_ONE, [*rows[1:], extra] if rows else rows),
-    ):
-        recorder.take()
-        for data in (rows, neighbor):
-            private_bounds(Sensitive(data), epsilon=1.0, adjacency=adjacency)
-        (one, sensitivity), (two, _) = recorder.take()
-        assert np.abs(np.subtract(one, two)).sum() <= sensitivity
-
-
-def test_bounds_with_impossible_settings_are_refused():
-    for settings_ in ({"failure": 0.0}, {"smallest": 2.0, "largest": 1.0}, {"largest": 1e306}):
-        with pytest.raises(ValueError, match=r"failure|smallest|magnitudes"):
-            private_bounds(Sensitive([1.0]), epsilon=1.0, **settings_)  # pyright: ignore

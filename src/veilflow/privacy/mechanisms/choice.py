@@ -1,6 +1,6 @@
-"""Private quantiles: the exponential mechanism on ranks, over public candidate points."""
+"""Private choices by the exponential mechanism: of a candidate by utility, of quantiles by rank."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +13,62 @@ from veilflow.privacy.mechanisms import _opendp
 from veilflow.privacy.mechanisms._records import check_bounds, clamped
 from veilflow.privacy.unit import Adjacency
 
+_LARGEST = 1e300
 _RESOLUTION = 2**20  # probabilities are rounded to this many parts, so that utilities are integers
+
+
+def choose(
+    utilities: Sensitive[Any],
+    *,
+    sensitivity: float,
+    epsilon: float,
+    utility_fn: Callable[[Any], Any] | None = None,
+    monotonic: bool = False,
+    lowest: float = -_LARGEST,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+) -> Released[int]:
+    """Choose a candidate, with probability proportional to exp(epsilon utility / (2 sensitivity)).
+
+    Guarantee:
+        epsilon-bounded-range, hence epsilon-DP, drawn exactly (Gumbel noise in rational
+        arithmetic). Assumes that the declared `sensitivity` holds for the utilities as floats, after
+        non-finite ones have been replaced by `lowest`.
+
+    Args:
+        utilities: One number per candidate; or the records, together with `utility_fn`.
+        sensitivity: The most that adding or removing one record moves any utility. For replace-one,
+            twice this is used.
+        epsilon: Privacy parameter of this choice.
+        utility_fn: Computes the utilities from the records.
+        monotonic: Whether a further record moves all utilities in one direction, as it does for
+            counts; half the noise is then enough. For add/remove only.
+        lowest: The public value that stands for NaN and minus infinity.
+        adjacency: The neighboring relation the guarantee is stated for.
+
+    Returns:
+        The index of the chosen candidate, with its event.
+
+    Raises:
+        ValueError: There is no candidate, or a public argument is out of range.
+    """
+    check.positive(sensitivity=sensitivity, epsilon=epsilon)
+    check.finite(lowest=lowest)
+    check.instance(Sensitive, utilities=utilities)
+    if monotonic and adjacency is Adjacency.REPLACE_ONE:
+        raise ValueError(
+            "monotonic holds for add/remove only: replacing a record can raise one utility and "
+            "lower another. Leave it out."
+        )
+    opened = utilities.open()
+    scores = np.asarray(opened if utility_fn is None else utility_fn(opened), dtype=np.float64)
+    if scores.ndim != 1 or scores.size == 0:
+        raise ValueError(f"utilities must be one number per candidate, got shape {scores.shape}.")
+    scores = np.nan_to_num(scores, nan=lowest, posinf=_LARGEST, neginf=lowest)
+    scores = np.clip(scores, lowest, _LARGEST)
+    moved = Fraction(sensitivity) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
+    scale = _opendp.scale_for(moved * (1 if monotonic else 2) / Fraction(epsilon))
+    index = _opendp.noisy_argmax(scores.tolist(), scale=scale)
+    return Released(index, ExponentialMechanism(epsilon))
 
 
 def quantile(
@@ -34,16 +89,16 @@ def quantile(
 
     Args:
         values: One number per record.
-        probability: Which quantile, from 0 to 1.
+        probability: The quantile, from 0 to 1.
         lower: Public lower bound.
         upper: Public upper bound.
-        epsilon: Privacy parameter of this one release.
-        num_candidates: Points of the even grid between the bounds to choose from.
-        default: What a non-number counts as; the middle unless given.
+        epsilon: Privacy parameter of this release.
+        num_candidates: The number of evenly spaced points between the bounds to choose from.
+        default: The value of records that are not numbers; by default the middle.
         adjacency: The neighboring relation the guarantee is stated for.
 
     Returns:
-        A candidate point with its event.
+        A candidate point, with its event.
     """
     released = quantiles(
         values,
@@ -72,30 +127,29 @@ def quantiles(
     """Release several quantiles of a column with public bounds.
 
     Guarantee:
-        epsilon-DP in all: each quantile is an exponential mechanism with an equal share of epsilon,
-        drawn exactly on integer utilities. With `m` candidates, a quantile is off by more than
-        `2 k (log(m) + t) / epsilon` ranks with probability at most exp(-t), k being the number of
-        quantiles.
+        epsilon-DP in total: each quantile is an exponential mechanism with an equal share of epsilon,
+        drawn exactly on integer utilities. With `m` candidates and `k` quantiles, a quantile is off by
+        more than `2 k (log(m) + t) / epsilon` ranks with probability at most exp(-t).
 
     Args:
         values: One number per record; values outside the bounds count as the bound.
-        probabilities: Which quantiles, each from 0 to 1.
+        probabilities: The quantiles, each from 0 to 1.
         lower: Public lower bound.
         upper: Public upper bound.
         epsilon: Privacy parameter of all quantiles together.
-        num_candidates: Points of the even grid between the bounds to choose from.
-        default: What a non-number counts as; the middle unless given.
+        num_candidates: The number of evenly spaced points between the bounds to choose from.
+        default: The value of records that are not numbers; by default the middle.
         adjacency: The neighboring relation the guarantee is stated for.
 
     Returns:
         Points within the bounds, in the order of `probabilities` and increasing with them.
 
     Raises:
-        ValueError: If a public argument is out of range.
+        ValueError: A public argument is out of range.
     """
     check_bounds(lower, upper)
     check.count(num_candidates=num_candidates, at_least=2)
-    # convex weights cannot leave the bounds through rounding by more than the clip takes back
+    # clipped, because rounding may carry the outer points beyond the bounds
     candidates = np.clip(np.linspace(lower, upper, num_candidates), lower, upper)
     numbers = clamped(values, lower=lower, upper=upper, default=default)
     return choose_quantiles(
@@ -111,7 +165,7 @@ def choose_quantiles(
     epsilon: float,
     adjacency: Adjacency,
 ) -> Released[np.ndarray]:
-    """Quantiles of clean numbers among sorted public candidates, epsilon split evenly."""
+    """Quantiles of clean numbers among sorted public candidates, with epsilon split evenly."""
     check.positive(epsilon=epsilon)
     wanted = [_parts(probability) for probability in probabilities]
     check.count(num_probabilities=len(wanted))
@@ -122,13 +176,13 @@ def choose_quantiles(
     points: list[float] = []
     for parts in wanted:
         rest = _RESOLUTION - parts
-        # Zero at a point with `probability` of the records below. A record moves it by `rest` or
-        # `parts`; one that jumps from below to above, by their sum.
+        # Zero at a point with `probability` of the records below it. A record moves the utility by
+        # `rest` or `parts`, and one that jumps from below to above by their sum.
         utility = -np.abs(rest * below - parts * above)
         sensitivity = _RESOLUTION if adjacency is Adjacency.REPLACE_ONE else max(rest, parts)
         scale = _opendp.scale_for(2 * sensitivity / Fraction(share))
         points.append(candidates[_opendp.noisy_argmax(utility.tolist(), scale=scale)])
-    # Sorting the answers into the order of the questions is post-processing.
+    # Sorting the answers into the order of the probabilities is post-processing.
     released = np.empty(len(points))
     released[np.argsort(wanted, kind="stable")] = np.sort(points)
     event: Event = ExponentialMechanism(share)
