@@ -34,7 +34,7 @@ _SIGNS = (
 )
 _CLASSES = 10
 _POINTS = 25
-"""Of the line that is drawn, along the spline through a sign's points."""
+"""Points of the line that is drawn, along the spline through a sign's points."""
 
 
 def strokes(n: int, *, seed: int) -> tuple[np.ndarray, np.ndarray]:

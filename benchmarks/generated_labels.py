@@ -17,7 +17,7 @@ def labeled(
     Args:
         n: How many.
         num_features: In a row.
-        seed: Of the rows.
+        seed: Seed of the rows.
         problem: Which problem: rows of one problem have one law.
         positive: About which share of labels is 1.
     """

@@ -151,7 +151,7 @@ def measure(what: str, number: int) -> dict[str, Any]:
 
     Args:
         what: "signs", "digits" or "large".
-        number: Of images; of the largest model, the expected batch.
+        number: Number of images; for the largest model, the expected batch size.
     """
     jax.config.update("jax_threefry_gpu_kernel_lowering", True)  # as the command line does
     if what == "large":  # trying out kernels for its many shapes takes minutes

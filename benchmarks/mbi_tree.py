@@ -19,7 +19,7 @@ from benchmarks.timing import clock
 from veilflow.privacy import calibration
 
 BINS = 32
-"""Of a number, about: half of them equally wide, half of about equal mass."""
+"""Approximate number of bins of a number: half of equal width, half of about equal mass."""
 
 
 def measure(name: str, size: int, num_fresh: int, epsilon: float) -> marginals.Figures:

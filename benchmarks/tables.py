@@ -80,8 +80,8 @@ def measure(what: str, rows: int, size: int, *, quick: bool) -> dict[str, Any]:
 
     Args:
         what: "people", "wide-cold", "wide-warm" or "covertype".
-        rows: How many; 0 for all there are.
-        size: Of people, rows to sample; of wide tables, columns.
+        rows: Number of rows; 0 for all.
+        size: Rows to sample for people, columns for wide tables.
         quick: Two steps and no warm start.
     """
     settings: dict[str, Any] = {}

@@ -22,7 +22,7 @@ from reproductions.running import Say
 from reproductions.system import System
 
 FALSE_ALARMS = 0.01
-"""Of a call, all cells together, where no number has changed."""
+"""The probability that a call raises an alarm if no number has changed, over all cells."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def choose(
 
     Args:
         system: Which.
-        share: Of the cells.
+        share: Share of the cells.
         limit: Cells whose recorded run took more seconds are left out.
-        seed: Of the choice.
+        seed: Seed of the choice.
         say: Where it is told how many there are.
     """
     own = set(system.tables.keys())

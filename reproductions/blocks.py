@@ -21,7 +21,7 @@ class Measure:
         better: Which way is better.
         read: From a result to the number; None where the run did not measure it.
         digits: How many are shown behind the point.
-        worst: Of several runs the worst is told, not the mean: for bounds on time and memory.
+        worst: Report the worst of several runs instead of the mean: for bounds on time and memory.
         note: What is to be told beside, from a result.
     """
 
@@ -54,7 +54,7 @@ class Column:
     Attributes:
         data: The data set.
         what: What is measured.
-        share: Of what the real rows reach, instead of the number itself.
+        share: Report the share of what the real rows reach, instead of the number itself.
     """
 
     data: str

@@ -33,7 +33,7 @@ class Run:
         seconds: How long it took.
         device: What it ran on.
         commit: The code it ran, with a plus sign where that was not committed.
-        versions: Of the libraries; None where they were not recorded.
+        versions: Versions of the libraries; None where they were not recorded.
         date: The day it was finished; None where it was not recorded.
         arrays: For figures.
     """

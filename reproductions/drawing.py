@@ -82,7 +82,7 @@ def draw_densities(
         columns: Above the first row.
         low: Lowest corner.
         high: Highest corner.
-        labels: Of the two axes.
+        labels: Labels of the two axes.
         title: Above the whole figure.
     """
     figure, axes = canvas(len(rows), len(columns), panel=(1.9, 1.85))
@@ -147,7 +147,7 @@ def draw_matrices(
     Args:
         path: The PNG to write. As private as the matrices in it.
         panels: By name, square matrices of the same columns.
-        labels: Of the columns, at the left; below they are numbered.
+        labels: Names of the columns, at the left; below they are numbered.
         title: Above the whole figure.
     """
     figure, (axes,) = canvas(1, len(panels), panel=(3.0, 2.7))

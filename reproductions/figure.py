@@ -38,7 +38,7 @@ def draw_figure(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         figure.draw(folder / f"{figure.name}.png", lambda task: finished[task], records)
-    except (KeyError, ValueError) as error:  # older runs may lack what it shows
+    except (KeyError, ValueError) as error:  # older runs may not have what it shows
         say(f"{figure.name} is not drawn: {error}")
         return
     say(f"drew {figure.name}.png")

@@ -38,6 +38,32 @@ def ours(record: Record | None) -> str:
     return record.measured if record is not None and record.splits else NOT_RUN
 
 
+Parts = Iterable[tuple[str, Iterable[Block]]]
+"""Introductions, each with the tables that it introduces."""
+
+
+def sections(
+    folder: Path,
+    records: list[Record],
+    sheet: Sheet,
+    parts: Parts,
+    all_figures: Iterable[Figure],
+    *,
+    head: Sequence[str] = (),
+    remarks: Sequence[str],
+    how_title: str,
+    partly: str | None = None,
+) -> list[str]:
+    """A page: head, tables, figures, remarks, and how, where and when its numbers were measured."""
+    known = {record.key: record for record in records}
+    tables = []
+    for words, blocks in parts:
+        tables += [words, *(section(sheet, block, known, partly=partly) for block in blocks)]
+    measured = how(records)
+    ends = [how_title + measured if measured else "", origins(records)]
+    return [*head, *tables, figures(folder, all_figures), *remarks, *ends]
+
+
 def section(
     sheet: Sheet, block: Block, known: Mapping[Key, Record], *, partly: str | None = None
 ) -> str:

@@ -41,7 +41,7 @@ class Probe:
 
     Attributes:
         name: Unlike that of any other probe of the system.
-        kind: Of runs, among the kinds of the system.
+        kind: The kind of run, among those of the system.
         perform: From the number of a draw, from 1, to what is measured. Draws differ in their noise.
         numbers: Which of the measured numbers are compared: names on the way to each, with slashes.
         sizes: What makes the run small.

@@ -24,7 +24,7 @@ class Record:
     A record is not changed later. A new measurement is a new record in its place.
 
     Attributes:
-        table: Of the paper, as text; a figure's or our own name where there is no table.
+        table: Table of the paper, as text; a figure's or our own name where there is no table.
         row: The method.
         column: The data set and the epsilon aimed at.
         metric: What was measured.
@@ -41,8 +41,8 @@ class Record:
         device: What it ran on.
         commit: The code it ran, with a plus sign where that was not committed.
         date: The day it ran; None where it was not recorded.
-        versions: Of the libraries it ran with; None where they were not recorded.
-        settings: Of its runs; a list where they differ, None where they were not recorded.
+        versions: Versions of the libraries; None where they were not recorded.
+        settings: Settings of its runs; a list where they differ, None where they were not recorded.
         sampling: How our batches were drawn.
         paper_accountant: Whose sums the paper's epsilon is.
         paper_sampling: How the paper's batches were drawn.

@@ -22,7 +22,7 @@ class Sheet:
 
     Attributes:
         blocks: The tables.
-        titles: Of the data sets.
+        titles: Titles of the data sets.
         delta: What epsilon is stated at.
         accountant: Whose sums the paper's epsilon is.
         sampling: How the paper's batches were drawn.
@@ -47,11 +47,11 @@ class Sheet:
                             yield block, row, column
 
     def keys(self) -> list[Key]:
-        """Of every cell that a run of ours fills."""
+        """Keys of all cells that our runs fill."""
         return [self.key(*cell) for cell in self.cells()]
 
     def key(self, block: Block, row: Row, column: Column) -> Key:
-        """Of the record of a cell."""
+        """The key of the record of a cell."""
         target = f"{self.titles[column.data]}, {row.epsilon:g}"
         return (block.table, row.name, target, column.metric)
 

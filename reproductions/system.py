@@ -96,7 +96,7 @@ class System:
                 not given. What takes long may have fewer.
             table: Which tables of the paper; with neither these nor figures nor `only`, everything.
             figure: Draw the figures, after the runs they need.
-            only: Of these runs, those that match a `DATA`, `DATA/EPSILON` or `DATA/EPSILON/METHOD`.
+            only: Selects the runs that match a `DATA`, `DATA/EPSILON` or `DATA/EPSILON/METHOD`.
             out: The folder for runs, records and figures; the system's own where not given.
             small: Only what needs no GPU and no files.
             fid: Fit nothing: measure the FID of finished runs, which needs the extra `[fid]`.

@@ -3,9 +3,12 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tools import source
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "veilflow"
@@ -30,9 +33,15 @@ OUTSIDE = ("benchmarks", "reproductions", "examples", "tools")
 PUBLIC = {"veilflow", "engine", "nn", "flows", "privacy", "images", "evaluation", "audit"}
 
 
-def imported_modules(source: str, package: str) -> Iterator[str]:
-    """Dotted names a file imports anywhere; strings that name a module of ours are lazy imports."""
-    for node in ast.walk(ast.parse(source)):
+@cache
+def imported_modules(text: str, package: str) -> frozenset[str]:
+    """Dotted names a file imports anywhere, also inside functions."""
+    return frozenset(_imported(text, package))
+
+
+def _imported(text: str, package: str) -> Iterator[str]:
+    """The same, one by one; a string that names a module of ours is a lazy import."""
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -46,19 +55,17 @@ def imported_modules(source: str, package: str) -> Iterator[str]:
             yield str(node.value)
 
 
-def folders_used(source: str, package: str) -> set[str]:
+def folders_used(text: str, package: str) -> set[str]:
     """The folders of veilflow that a file imports from; `veilflow` stands for the front door."""
-    parts = [name.split(".") for name in imported_modules(source, package)]
+    parts = [name.split(".") for name in imported_modules(text, package)]
     ours = [name for name in parts if name[0] == "veilflow"]
     return {name[1] if len(name) > 1 and name[1] in ROW else "veilflow" for name in ours}
 
 
-def upward(folder: str, source: str, package: str) -> set[str]:
+def upward(folder: str, text: str, package: str) -> set[str]:
     """What a file in `folder` imports although it must not."""
     return {
-        used
-        for used in folders_used(source, package)
-        if used != folder and ROW[used] >= ROW[folder]
+        used for used in folders_used(text, package) if used != folder and ROW[used] >= ROW[folder]
     }
 
 
@@ -92,14 +99,19 @@ def test_a_file_imports_only_from_its_own_folder_and_lower_rows():
 
 
 def test_the_package_never_imports_what_stands_beside_it():
-    for path in modules():
-        names = imported_modules(path.read_text("utf-8"), package_of(path))
-        assert {name.split(".")[0] for name in names}.isdisjoint(OUTSIDE), path
+    used = {
+        path.relative_to(PACKAGE).as_posix(): {
+            name.split(".")[0]
+            for name in imported_modules(path.read_text("utf-8"), package_of(path))
+        }
+        for path in modules()
+    }
+    assert {path for path, names in used.items() if not names.isdisjoint(OUTSIDE)} == set()
 
 
-def private_use(source: str) -> set[str]:
+def private_use(text: str) -> set[str]:
     """What a file outside the package imports of veilflow beyond its public folders."""
-    names = {name for name in imported_modules(source, "outside") if name.startswith("veilflow")}
+    names = {name for name in imported_modules(text, "outside") if name.startswith("veilflow")}
     return {
         name
         for name in names
@@ -111,16 +123,9 @@ OPENS = {"privacy", "engine", "releases"}
 """Folders whose files may look at records."""
 
 
-def opens_records(source: str) -> bool:
+def opens_records(text: str) -> bool:
     """Whether a file calls `.open()`: without arguments, that is the door of `Sensitive`."""
-    return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "open"
-        and not node.args
-        and not node.keywords
-        for node in ast.walk(ast.parse(source))
-    )
+    return source.opens(ast.parse(text)) > 0
 
 
 def test_records_are_opened_where_releases_are_made_and_nowhere_else():
@@ -133,7 +138,7 @@ def test_records_are_opened_where_releases_are_made_and_nowhere_else():
 
 
 @pytest.mark.parametrize(
-    ("source", "caught"),
+    ("text", "caught"),
     [
         ("rows = records.open()", True),
         ("rows = fit.source.view('x', make).open()[0]", True),
@@ -142,8 +147,8 @@ def test_records_are_opened_where_releases_are_made_and_nowhere_else():
         ("open(path)\nos.open(path, os.O_RDONLY)\nschema.open", False),
     ],
 )
-def test_the_check_itself_sees_records_that_are_opened(source: str, caught: bool):
-    assert opens_records(source) == caught
+def test_the_check_itself_sees_records_that_are_opened(text: str, caught: bool):
+    assert opens_records(text) == caught
 
 
 def test_what_stands_beside_the_package_uses_only_its_public_api():
@@ -153,7 +158,7 @@ def test_what_stands_beside_the_package_uses_only_its_public_api():
 
 
 @pytest.mark.parametrize(
-    ("folder", "source", "caught"),
+    ("folder", "text", "caught"),
     [
         ("privacy", "from veilflow.engine.train import train", {"engine"}),
         ("privacy", "from veilflow import flows", {"flows"}),  # a neighbor in the same row
@@ -169,12 +174,12 @@ def test_what_stands_beside_the_package_uses_only_its_public_api():
         ("cli", "import veilflow", set()),
     ],
 )
-def test_the_check_itself_catches_upward_imports(folder: str, source: str, caught: set[str]):
-    assert upward(folder, source, f"veilflow.{folder}") == caught
+def test_the_check_itself_catches_upward_imports(folder: str, text: str, caught: set[str]):
+    assert upward(folder, text, f"veilflow.{folder}") == caught
 
 
 @pytest.mark.parametrize(
-    ("source", "caught"),
+    ("text", "caught"),
     [
         ("import veilflow as vf\nfrom veilflow.engine import plan", set()),
         ("from veilflow._core import check", {"veilflow._core.check"}),
@@ -185,5 +190,5 @@ def test_the_check_itself_catches_upward_imports(folder: str, source: str, caugh
         ("from veilflow.engine._step import step", {"veilflow.engine._step.step"}),
     ],
 )
-def test_the_check_itself_catches_private_use_from_outside(source: str, caught: set[str]):
-    assert private_use(source) == caught
+def test_the_check_itself_catches_private_use_from_outside(text: str, caught: set[str]):
+    assert private_use(text) == caught

@@ -16,7 +16,7 @@ import veilflow as vf
 
 PARTS = 10
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
-"""Of an answer."""
+"""Epsilons of an answer."""
 TUNED = 1.0
 """The epsilon at which the threshold is the best."""
 RECORDS = 27_000
@@ -112,9 +112,9 @@ def threshold(
 
     Args:
         density: `flow` or `mixture`.
-        records: Of all parts together.
+        records: Number of records in all parts together.
         plan: It says how many parts there are.
-        seed: Of the draw.
+        seed: Seed of the draw.
         away: As for `asked`.
         anomalies: Their share of the rows that are asked about.
     """
@@ -151,7 +151,7 @@ def asked(num_rows: int, *, away: float, seed: int, num_anomalies: int | None = 
     """Rows of the generator, and rows from anywhere else in the box.
 
     Args:
-        num_rows: Of the generator.
+        num_rows: Rows to draw from the generator.
         away: Deviations of the noise between the half circles and the anomalies.
         seed: For the same rows again.
         num_anomalies: As many as rows, where not given.

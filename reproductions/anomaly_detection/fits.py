@@ -17,15 +17,15 @@ from reproductions.dp_nf import estimators
 from veilflow import evaluation
 
 RATES = (0.01, 0.05, 0.1)
-"""False-alarm rates that are asked for."""
+"""Requested false-alarm rates."""
 CALIBRATED = (sets.LIFE, *sets.TOYS)
 """Data sets on which thresholds are measured."""
 PRIVATE_EPSILON = 1.0
-"""Of a private threshold, on top of the model."""
+"""The epsilon of a private threshold, on top of that of the model."""
 _SAMPLES = 20_000
-"""Of a model, for a threshold."""
+"""Samples of a model from which a threshold is computed."""
 _POINTS = 200
-"""Of a curve, kept for the figures."""
+"""Points of a curve that are kept for the figures."""
 
 Scores = Float[np.ndarray, " rows"]
 

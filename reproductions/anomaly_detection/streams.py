@@ -27,7 +27,7 @@ BUDGETS = {"pure": (4.0, 0.0), "approximate": (4.0, 1e-6)}
 TOTAL, KS, COUNTS = (4.0, 1e-6), (5, 10, 20, 50, 100, 200), (10, 100, 1000, 10_000)
 """The trade-off: a budget, numbers of parts and numbers of queries."""
 _TUNED = 0.2
-"""Of an answer, where the threshold of a stream is the best: a hundred votes still have doubts."""
+"""The epsilon of an answer for which the threshold of a stream is tuned."""
 _REPEATS = 100
 
 Odd = Bool[np.ndarray, " rows"]
@@ -156,7 +156,7 @@ def simulated(
         normal: Votes for each row of the whole stream.
         odd: Which of them are anomalies.
         length: How many of its rows are asked about; other ones each time.
-        rng: Of rows and noise.
+        rng: Generator of rows and noise.
         repeats: How often.
     """
     against, shares = answers.parts - np.asarray(normal, float), []

@@ -15,12 +15,12 @@ AREA = Measure("AUROC", "higher", at("auroc"))
 PRECISION = Measure("average precision", "higher", at("precision"))
 ALARMS = Measure("false alarms", "lower", at("alarms"), digits=4)
 MISSED = Measure("false alarms, off the asked rate by", "lower", at("alarms"), digits=3)
-"""Of the mean over splits, relative to what was asked for; see `tables`."""
+"""The error of the mean over splits, relative to the requested rate; see `tables`."""
 CORRECT = Measure("right answers", "higher", at("correct"), digits=4)
 KEPT = Measure("normal rows kept", "higher", at("kept"), digits=4)
 FOUND = Measure("anomalies found", "higher", at("found"), digits=4)
 LEAD = Measure("right answers, above those of mixtures by", "higher", at("correct"), digits=5)
-"""Of the means over draws; see `tables`."""
+"""The difference of the means over draws; see `tables`."""
 EQUAL = Measure("queries, each paid for, that are as accurate", "lower", at("equal"), digits=0)
 MAJORITY = Measure("the same, with a quorum of a half", "lower", at("equal_majority"), digits=0)
 WHOLE = Measure("right answers to 10,000 queries", "higher", at("sparse"), digits=5)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEED = 0
-"""Of the splits of sets that come without one."""
+"""Seed of the splits of data sets that come without one."""
 
 _ADULT = {
     "age": (17, 90),

@@ -61,10 +61,10 @@ def build(
     Args:
         method: One of `METHODS`.
         schema: What is declared about the columns.
-        epsilon: Of the budget; infinite for a reference without privacy.
-        delta: Of the budget.
+        epsilon: Epsilon of the budget; infinite for a reference without privacy.
+        delta: Delta of the budget.
         num_records: The number of training rows, declared public.
-        seed: Of the fit.
+        seed: Seed of the fit.
     """
     if method not in METHODS:
         raise ValueError(f"the methods are {', '.join(METHODS)}; got {method!r}.")

@@ -9,7 +9,7 @@ TITLES = {
     "census": "Census",
     "intrusion": "Intrusion",
 }
-"""Of the data sets."""
+"""Titles of the data sets."""
 
 
 def _zeros(column: str) -> Measure:

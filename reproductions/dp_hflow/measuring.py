@@ -31,10 +31,10 @@ def measure(name: str, found: Data, synthetic: "pd.DataFrame", *, seed: int) -> 
     """Scores of nine classifiers, a discriminator's score, and distances, as plain JSON.
 
     Args:
-        name: Of the data set.
+        name: Name of the data set.
         found: Its rows.
         synthetic: Rows a model made, as many as training rows; or those, for the reference.
-        seed: Of the classifiers, and of draws of rows where there are too many.
+        seed: Seed of the classifiers, and of the draw of rows where there are too many.
     """
     train, test, schema = found
     most = CLASSIFIER_ROWS.get(name, MOST_ROWS)

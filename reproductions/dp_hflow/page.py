@@ -13,24 +13,14 @@ from reproductions.records import Record
 
 
 def sections(folder: Path, records: list[Record]) -> list[str]:
-    """The parts of the page; some may be empty.
-
-    Args:
-        folder: Where the figures are.
-        records: What was measured.
-    """
-    parts = (
-        (prose.HEAD, TARGETS),
-        (prose.PAPER, TABLES),
-        (prose.ABLATIONS, ABLATIONS),
+    """The parts of the page, from the folder of the figures and what was measured."""
+    return pages.sections(
+        folder,
+        records,
+        SHEET,
+        ((prose.HEAD, TARGETS), (prose.PAPER, TABLES), (prose.ABLATIONS, ABLATIONS)),
+        figures.all_figures(1),
+        remarks=(prose.LOOKED_AT, prose.DECLARED),
+        how_title=prose.HOW,
+        partly=HELD_OUT,  # only distances are measured of test rows
     )
-    known = {record.key: record for record in records}
-    found = []
-    for words, blocks in parts:
-        # of test rows only distances are measured
-        shown = (pages.section(SHEET, block, known, partly=HELD_OUT) for block in blocks)
-        found += [words, *shown]
-    found += [pages.figures(folder, figures.all_figures(1)), prose.LOOKED_AT, prose.DECLARED]
-    how = pages.how(records)
-    found += [prose.HOW + how if how else "", pages.origins(records)]
-    return found

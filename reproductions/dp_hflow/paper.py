@@ -102,7 +102,7 @@ TABLES = (
 
 
 def _shares() -> dict[Column, float]:
-    """Of what real rows reach in the paper, what its private model does."""
+    """The share of the score of real rows that the paper's private model reaches."""
     found = {}
     for block in TABLES[1:]:
         private, real = (

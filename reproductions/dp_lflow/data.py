@@ -14,7 +14,7 @@ import veilflow as vf
 from veilflow.images import Images, read_images
 
 SEED = 0
-"""Of the split of the digits, which come without one."""
+"""Seed of the split of the digits, which come without one."""
 
 
 @dataclass(frozen=True)

@@ -51,10 +51,10 @@ def build(
     Args:
         method: One of `METHODS`.
         spec: What is declared about the images.
-        epsilon: Of the budget; infinite for a reference without privacy.
-        delta: Of the budget.
+        epsilon: Epsilon of the budget; infinite for a reference without privacy.
+        delta: Delta of the budget.
         num_records: The number of training images, declared public.
-        seed: Of the fit.
+        seed: Seed of the fit.
     """
     if method not in METHODS:
         raise ValueError(f"the methods are {', '.join(METHODS)}; got {method!r}.")

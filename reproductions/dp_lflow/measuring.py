@@ -35,9 +35,9 @@ def measure(
 
     Args:
         images: What a model made; or training images, for the reference.
-        labels: Of these.
+        labels: Their labels.
         found: The images to test on, and to compare with.
-        seed: Of the networks, and of draws of images where there are too many.
+        seed: Seed of the networks, and of the draw of images where there are too many.
         classifiers: Which of them; all where not given.
     """
     near = compare_images(found.test.pixels, images[:NEAR], features="small", seed=seed)

@@ -13,24 +13,20 @@ from reproductions.records import Record
 
 
 def sections(folder: Path, records: list[Record]) -> list[str]:
-    """The parts of the page; some may be empty.
-
-    Args:
-        folder: Where the figures are.
-        records: What was measured.
-    """
+    """The parts of the page, from the folder of the figures and what was measured."""
     parts = (
         (prose.TARGETS, TARGETS),
         (prose.PAPER, TABLES),
         (prose.ABLATIONS, (*ABLATIONS, SMALL)),
     )
-    known = {record.key: record for record in records}
-    found = [prose.HEAD, prose.MEASURED if any(r.splits for r in records) else prose.NONE]
-    for words, blocks in parts:
-        # real images have neither a model nor a fit
-        shown = (pages.section(SHEET, block, known, partly=REAL) for block in blocks)
-        found += [words, *shown]
-    found += [pages.figures(folder, figures.all_figures(1)), prose.NOT_MADE, prose.LOOKED_AT]
-    how = pages.how(records)
-    found += [prose.DECLARED, prose.HOW + how if how else "", pages.origins(records)]
-    return found
+    return pages.sections(
+        folder,
+        records,
+        SHEET,
+        parts,
+        figures.all_figures(1),
+        head=(prose.HEAD, prose.MEASURED if any(r.splits for r in records) else prose.NONE),
+        remarks=(prose.NOT_MADE, prose.LOOKED_AT, prose.DECLARED),
+        how_title=prose.HOW,
+        partly=REAL,  # real images have neither a model nor a fit
+    )

@@ -50,7 +50,7 @@ def claims(ledger: Ledger, *, delta: float) -> dict[str, float]:
 
 
 def _steps(event: Event, times: int) -> Steps | None:
-    """So many Gaussian steps; None for any other release."""
+    """The number of Gaussian steps; None for any other release."""
     if isinstance(event, PoissonSampled) and isinstance(event.event, Gaussian):
         return event.sampling_rate, event.event.noise_multiplier, times
     return (1.0, event.noise_multiplier, times) if isinstance(event, Gaussian) else None

@@ -23,7 +23,7 @@ from veilflow.privacy.ledger import Ledger
 
 METHODS = {"DP-NF": "flow", "DP-MoG_3": "mixture-3"}
 SHOWN_COLUMNS = (0, 1, 2)
-"""Of the ten features, those in Figure 3."""
+"""The features, among the ten, that Figure 3 shows."""
 ROC_EPSILON = 1.0
 _SHOWN_EPSILONS = (2.0, 4.0, 6.0)
 """Those in Figure 4."""

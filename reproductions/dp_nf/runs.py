@@ -22,10 +22,10 @@ from reproductions.tasks import Finished, OfSplit
 from veilflow import evaluation
 
 NEIGHBORS = 5
-"""Of the regression: the default of the authors' library. (The paper's text says 3.)"""
+"""Neighbors of the regression: the default of the authors' library. (The paper's text says 3.)"""
 _BINS, _VIEW_CELLS, _TOY_CELLS = 50, 60, 80
 _VIEW_ROOM = 0.06
-"""Of the width in which almost all rows lie, what is shown beyond on either side."""
+"""Margin shown on either side, as a share of the width that holds almost all rows."""
 
 
 class Task(OfSplit):

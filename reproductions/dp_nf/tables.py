@@ -46,7 +46,7 @@ def _cells(block: paper.Block) -> Iterator[tuple[paper.Row, str, float]]:
 
 
 def keys() -> list[Key]:
-    """Of every cell but those of time."""
+    """Keys of all cells except those of time."""
     return [
         key
         for block in paper.BLOCKS
@@ -56,7 +56,7 @@ def keys() -> list[Key]:
 
 
 def _keys(block: paper.Block, row: paper.Row, epsilon: float) -> list[Key]:
-    """Of the records that the runs of a cell make."""
+    """Keys of the records that the runs of a cell make."""
     measured = [(str(block.table), block.metric)]
     if block.data == DOWNSTREAM:
         measured += [(FIGURE_2, ERROR), (FIGURE_5, AREA)]

@@ -16,9 +16,9 @@ NAMES = tuple(f"beta{i}" for i in range(5))
 _TOPS = (1.0, 3.0, 0.5, 2.0)
 _SD = 0.2
 BOUNDS = ([0.0] * 4 + [-1.0] * 5, [*_TOPS, *[6.0] * 5])
-"""Of (w, x), declared: what the model can bring about, with room."""
+"""Declared bounds of (w, x): what the model can produce, with a margin."""
 MEAN_BOUNDS = tuple(ends[:5] for ends in BOUNDS)
-"""Of w and the mean of x."""
+"""Bounds of w and the mean of x."""
 _HMC = {"draws": 20_000, "warm": 500, "step": 0.35, "leaps": 5}
 
 TITLES = {
@@ -30,7 +30,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Posterior:
-    """What is told of a posterior."""
+    """The moments of a posterior."""
 
     mean: np.ndarray
     sd: np.ndarray
@@ -38,7 +38,7 @@ class Posterior:
 
     @classmethod
     def of(cls, draws: np.ndarray) -> "Posterior":
-        """Of draws."""
+        """The moments of draws."""
         return cls(draws.mean(axis=0), draws.std(axis=0), np.corrcoef(draws.T))
 
     def told(self) -> dict[str, Any]:

@@ -10,22 +10,19 @@ from reproductions.records import Record
 
 
 def sections(folder: Path, records: list[Record]) -> list[str]:
-    """The parts of the page; some may be empty.
-
-    Args:
-        folder: Where the figures are.
-        records: What was measured.
-    """
-    known = {record.key: record for record in records}
+    """The parts of the page, from the folder of the figures and what was measured."""
     parts = (
         (prose.TARGETS, (TARGETS, BETA)),
         (prose.ABLATIONS, (ABLATIONS,)),
         (prose.PAPER, PAPER),
     )
-    found = [prose.HEAD]
-    for words, blocks in parts:
-        found += [words, *(pages.section(SHEET, block, known) for block in blocks)]
-    found += [pages.figures(folder, figures.all_figures(1)), prose.DIFFERENT, prose.LOOKED_AT]
-    how = pages.how(records)
-    found += [prose.HOW + how if how else "", pages.origins(records)]
-    return found
+    return pages.sections(
+        folder,
+        records,
+        SHEET,
+        parts,
+        figures.all_figures(1),
+        head=(prose.HEAD,),
+        remarks=(prose.DIFFERENT, prose.LOOKED_AT),
+        how_title=prose.HOW,
+    )

@@ -199,7 +199,7 @@ def stays(
             Parameters that are not listed here, stays that are not in `ids`, minutes beyond the hours
             and values beyond their range are left out.
         ids: The stays, each once.
-        labels: Of the stays.
+        labels: Labels of the stays.
         hours: How many hours the series have.
 
     Returns:

@@ -26,7 +26,7 @@ from veilflow.flows import Flow
 _LARGE_K = 0.7
 """Pareto-k above which importance weights are not to be believed (Vehtari and others, 2024)."""
 _SMALL_SHARE = 0.9
-"""Of the effective sample size: a chi-squared divergence of 0.11, a total variation of up to 0.17."""
+"""Least effective share of draws: a chi-squared divergence of 0.11, a total variation up to 0.17."""
 _LARGE_GAP = 0.02
 """In nats: by Pinsker's inequality, a total variation of up to 0.1."""
 _SMALL_P = 0.01
@@ -59,7 +59,7 @@ class Comparison:
     chance: float
     """What two sets of draws from one distribution would differ by, about."""
     p_value: float
-    """Of the largest Kolmogorov-Smirnov distance, times the number of coordinates."""
+    """The p-value of the largest Kolmogorov-Smirnov distance, times the number of coordinates."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ def stein_discrepancy(
     Args:
         thetas: Independent draws.
         scores: Gradients of the target's log-density at them.
-        rng: Of the bootstrap.
+        rng: Generator of the bootstrap.
 
     Returns:
         The squared discrepancy, unbiased, and the share of bootstrapped ones that are larger.

@@ -11,12 +11,12 @@ from reproductions.expm_nf.sets import Problem
 from veilflow.engine import Optimizer
 
 DELTA = 1e-5
-"""Of DP-SGD, as in the paper. The other methods need none."""
+"""The delta of DP-SGD, as in the paper. The other methods need none."""
 _PRIOR = vf.GaussianPrior(2.0)
 _RIDGES = (10.0, 100.0, 1000.0)
-"""Of logistic regression without privacy, where set b chooses."""
+"""Ridges of logistic regression without privacy, chosen on set b."""
 _EPOCHS = (6, 12, 24)
-"""Of networks without privacy, likewise; as passes over the records."""
+"""Passes over the records of networks without privacy, chosen on set b."""
 _BATCH = 128
 
 PUBLISHED = vf.expm.FlowSampler(
@@ -46,9 +46,9 @@ def estimator(method: str, problem: Problem, *, epsilon: float, seed: int) -> An
 
     Args:
         method: One of `PRIVATE`.
-        problem: Whose bounds, network and number of records count as declared.
-        epsilon: Its budget.
-        seed: Of what a seed reaches.
+        problem: Its bounds, network and number of records count as declared.
+        epsilon: The budget.
+        seed: Seed of the estimator.
     """
     facts: dict[str, Any] = {
         "bounds": problem.bounds,

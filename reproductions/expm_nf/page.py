@@ -9,12 +9,7 @@ from reproductions.records import Record
 
 
 def sections(folder: Path, records: list[Record]) -> list[str]:
-    """The parts of the page; some may be empty.
-
-    Args:
-        folder: Where the figures are.
-        records: What was measured.
-    """
+    """The parts of the page, from the folder of the figures and what was measured."""
     parts = (
         (prose.TARGETS, targets.TARGETS),
         (prose.ADULT, (targets.ADULT, targets.TENTH, targets.WIDE)),
@@ -23,13 +18,13 @@ def sections(folder: Path, records: list[Record]) -> list[str]:
         (prose.TIMES, (targets.TIMES,)),
         (prose.SMALL, (targets.SMALL,)),
     )
-    known = {record.key: record for record in records}
-    found = [prose.HEAD, prose.MEASURED if any(r.splits for r in records) else prose.NONE]
-    for words, blocks in parts:
-        # not every sampler has every number: a grid has no divergence
-        shown = (pages.section(SHEET, block, known) for block in blocks)
-        found += [words, *shown]
-    found += [pages.figures(folder, figures.all_figures(10)), prose.LOOKED_AT, prose.DECLARED]
-    how = pages.how(records)
-    found += [prose.HOW + how if how else "", pages.origins(records)]
-    return found
+    return pages.sections(
+        folder,
+        records,
+        SHEET,
+        parts,
+        figures.all_figures(10),
+        head=(prose.HEAD, prose.MEASURED if any(r.splits for r in records) else prose.NONE),
+        remarks=(prose.LOOKED_AT, prose.DECLARED),
+        how_title=prose.HOW,
+    )

@@ -24,7 +24,7 @@ def draw_corner(
     Args:
         path: The PNG to write. As private as the draws.
         posteriors: By name, draws with a row for each, at least a few hundred.
-        names: Of the parameters.
+        names: Names of the parameters.
         title: Above the whole figure.
     """
     dim = len(names)

@@ -24,7 +24,7 @@ class LogLikelihood:
 
     Attributes:
         mean: Over all rows; minus infinity if the model rules out a single one of them.
-        standard_error: Of the mean; NaN where there is no telling (one row, or an infinite mean).
+        standard_error: Standard error of the mean; NaN for one row or an infinite mean.
         num_rows: How many rows there were.
         num_impossible: How many of them have density zero. They are in `mean`.
         mean_of_possible: The mean over the other rows; NaN if there are none.

@@ -20,7 +20,7 @@ class Marginal:
     """One column of two sets of rows, as parts of a whole per bin. As private as the rows.
 
     Attributes:
-        edges: Of the bins, in the units of the data.
+        edges: Edges of the bins, in the units of the data.
         real: Part of the real rows in each bin.
         synthetic: Part of the synthetic rows in each bin.
     """

@@ -17,9 +17,9 @@ class KnnRegression:
     """Mean squared errors on real test rows. As private as those rows.
 
     Attributes:
-        synthetic: Of neighbors among the synthetic rows.
-        real: Of neighbors among the real training rows, the reference to reach.
-        constant: Of always answering the mean of the real training rows, the reference to beat.
+        synthetic: The error of neighbors among the synthetic rows.
+        real: The error of neighbors among the real training rows, the reference to reach.
+        constant: The error of the mean of the real training rows, the reference to beat.
     """
 
     synthetic: float

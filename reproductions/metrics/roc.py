@@ -19,8 +19,8 @@ def anomalies(rows: Any, num_rows: int | None = None, *, seed: int | None = None
 
     Args:
         rows: Test rows, whose percentiles are read: the anomalies are as private as they are.
-        num_rows: How many anomalies; as many as there are rows where not given.
-        seed: For the same anomalies again.
+        num_rows: Number of anomalies; by default, that of the rows.
+        seed: Seed of the anomalies.
     """
     (rows,) = tables(rows=rows)
     if num_rows is None:

@@ -175,5 +175,5 @@ RECORD_IN_LOG_DET: tuple[type, ...] = (
     Sylvester,
     Tanh,
 )
-"""Bijections whose log-determinant looks at the record, or is to be clipped with what does; that of
-all others is public."""
+"""Bijections whose log-determinant depends on the record, or is clipped with what does; that of all
+others is public."""

@@ -148,7 +148,7 @@ def network(in_size: int = 1, out_size: int = 2, **options) -> MLP:
         (lambda: Coupling(network(in_size=2), AffineMap(), 2), "fewer than 2 coordinates"),
         (lambda: Coupling(network(out_size=3), AffineMap(), 2), "1 in and 3 out"),
         (lambda: Coupling.create(0, AffineMap(), key=jax.random.key(0)), "dim must be at least 1"),
-        (lambda: Elementwise(Shift(shift=jnp.zeros(3)), AffineMap()), "2 numbers a coordinate"),
+        (lambda: Elementwise(Shift(shift=jnp.zeros(3)), AffineMap()), "2 numbers per coordinate"),
         (
             lambda: Elementwise.create(2, AffineMap(), key=jax.random.key(0), spread=-1.0),
             "spread must be at least 0",

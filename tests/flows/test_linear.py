@@ -109,7 +109,7 @@ ONE = np.eye(2)
         (lambda: LowRank.create(2, key=jax.random.key(0), rank=3), "rank must be at most dim=2"),
         (lambda: LowRank.create(2, key=jax.random.key(0), rank=0), "rank must be at least 1"),
         (lambda: FixedLinear(factor=ONE, shift=[0.0]), r"shapes \(1,\) and \(2, 2\)"),
-        (lambda: FixedLinear(factor=np.zeros((0, 0)), shift=[]), "one number a coordinate"),
+        (lambda: FixedLinear(factor=np.zeros((0, 0)), shift=[]), "one number per coordinate"),
         (lambda: FixedLinear(factor=ONE + 1, shift=[0, 0]), "lower triangular"),
         (lambda: FixedLinear(factor=-ONE, shift=[0, 0]), "must be positive"),
         (lambda: FixedLinear(factor=1e-40 * ONE, shift=[0, 0]), "must be positive"),
@@ -119,7 +119,7 @@ ONE = np.eye(2)
         (lambda: FixedLinear.from_moments([0, 0], [[np.inf, 0], [0, 1]]), "must be finite"),
         (lambda: FixedLinear.from_moments([0, 0], [[1, 0.5], [0, 1]]), "must be symmetric"),
         (lambda: FixedLinear.from_moments([0, 0], [[1, 2], [2, 1]]), "eigenvalue of -1"),
-        (lambda: FixedLinear.from_moments([0], ONE), "one number a coordinate"),
+        (lambda: FixedLinear.from_moments([0], ONE), "one number per coordinate"),
     ],
 )
 def test_a_wrong_argument_is_named(wrong: Callable, message: str):

@@ -14,7 +14,7 @@ from tests import quick
 from tests.flows import hostile
 from tests.flows.test_bijections import made
 from veilflow.flows import AbstractBijection, Planar, Sylvester
-from veilflow.flows.bijections import _tanh_unit as unit
+from veilflow.flows.bijections import planar as unit
 from veilflow.nn.tap import is_layer, with_tap, zero_tap
 from veilflow.nn.uses import check_taps_used_once
 

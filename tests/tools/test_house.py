@@ -43,7 +43,7 @@ def test_the_numbers_are_plausible(measured: tuple[str, dict]):
     assert {"budget", "num_records", "seed"} <= set(now["distinct_arguments"])
     assert 0 < len(now["duplicates"]) < 1_000
     assert 0 < max(now["fan_out"].values()) < now["modules"]
-    assert now["fan_in"]["veilflow._core.check"] > 10
+    assert max(now["fan_in"].values()) > 10
 
 
 def test_hops_lead_from_the_file_to_the_model_and_back(measured: tuple[str, dict]):

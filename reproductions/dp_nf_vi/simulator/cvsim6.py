@@ -81,7 +81,7 @@ def simulate(
     Args:
         patient: Its parameters.
         cycles: Beats to simulate; after about ten the start is forgotten.
-        steps: Of a beat, a multiple of 100.
+        steps: Steps of a beat, a multiple of 100.
         kept: Beats at the end of which the history is returned.
     """
     patient = Circulation(*(jnp.asarray(value, jnp.float32) for value in patient))

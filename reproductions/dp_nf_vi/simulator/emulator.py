@@ -50,13 +50,13 @@ def emulate(
     """A network fitted to a simulator at scrambled Sobol points of a box.
 
     Args:
-        simulator: Of one vector of parameters.
+        simulator: Simulates one vector of parameters.
         low: Lowest corner of the box.
         high: Highest corner.
         points: How many, a power of 2.
         hidden: Sizes of the layers of tanh units.
         steps: Of Adam.
-        seed: Of points and weights.
+        seed: Seed of points and weights.
     """
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
     unit = qmc.Sobol(len(low), rng=np.random.default_rng(seed)).random(points)

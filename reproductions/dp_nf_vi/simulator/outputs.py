@@ -29,7 +29,7 @@ def measured(history: History, *, chest: Array | float = -4.0) -> dict[str, Arra
     which blood gathers speed is taken from the pressure in the pulmonary arteries.
 
     Args:
-        history: Of one patient.
+        history: The history of one patient.
         chest: Pressure in the chest, against which filling pressures of the right heart are told.
     """
     lv, artery, vein, rv, pulmonary, lung = history.pressure.T

@@ -82,7 +82,7 @@ def minimum(
     Args:
         rows: As `signed` makes them.
         regularization: Above 0.
-        tolerance: Of the gradient's length; the minimum is then nearer than that over
+        tolerance: Tolerance of the gradient's norm; the minimum is then nearer than that over
             `regularization`.
         tilt: The b of the objective.
     """

@@ -22,8 +22,8 @@ def trainable_of(network: Any, inputs: Any, *, key: Key[Array, ""]) -> "Linear |
     """A fresh module of a network for two classes.
 
     Args:
-        network: Of the classifier.
-        inputs: Of all records; only the number of hours of a series is read.
+        network: The network of the classifier.
+        inputs: Inputs of all records; only the number of hours of a series is read.
         key: For random weights.
 
     Raises:

@@ -79,7 +79,7 @@ def compare_image_classifiers(
         test_images: Real images the model was not fitted to.
         test_labels: A class for each.
         num_classes: How many classes there are; public.
-        seed: Of the networks' first weights, the order of images and dropout.
+        seed: Seed of the networks' initial weights, the order of images and dropout.
         classifiers: Which of `IMAGE_CLASSIFIERS`; all where not given.
         epochs: Other numbers of epochs than `IMAGE_EPOCHS`, by network.
         runs: How often each network is trained, with seeds of its own. There is no chance in logistic

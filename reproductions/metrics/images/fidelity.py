@@ -65,7 +65,7 @@ def compare_images(
             fixed random network that needs nothing; there is no default, so that nobody mixes them.
         k: Which neighbor precision and recall look at.
         max_neighbors: They are taken on this many images of each kind at most, drawn at random.
-        seed: Of that draw.
+        seed: Seed of that draw.
     """
     found = pixels(real=real, fake=fake, min_images=k + 1)
     a, b = (_features(images, features) for images in found)

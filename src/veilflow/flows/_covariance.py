@@ -10,13 +10,13 @@ def cholesky(covariance: Any, *, name: str = "covariance") -> np.ndarray:
 
     Args:
         covariance: A symmetric positive definite matrix, or a stack of them.
-        name: What to call it in a message.
+        name: Its name in error messages.
 
     Returns:
         L, float64, of the same shape.
 
     Raises:
-        ValueError: If it is not that.
+        ValueError: If it is not symmetric positive definite.
     """
     covariance = np.asarray(covariance, np.float64)
     if covariance.ndim < 2 or covariance.shape[-1] != covariance.shape[-2] or not covariance.size:
@@ -25,7 +25,7 @@ def cholesky(covariance: Any, *, name: str = "covariance") -> np.ndarray:
         raise ValueError(f"{name} must be finite.")
     transposed = np.swapaxes(covariance, -1, -2)
     scale = np.abs(covariance).max(axis=(-1, -2), keepdims=True)
-    if np.any(np.abs(covariance - transposed) > 1e-6 * scale):  # what float32 arithmetic leaves
+    if np.any(np.abs(covariance - transposed) > 1e-6 * scale):  # allows for float32 arithmetic
         raise ValueError(f"{name} must be symmetric. Take the mean of it and its transpose.")
     covariance = covariance / 2 + transposed / 2
     try:
@@ -33,6 +33,6 @@ def cholesky(covariance: Any, *, name: str = "covariance") -> np.ndarray:
     except np.linalg.LinAlgError:
         raise ValueError(
             f"{name} must be positive definite, got a smallest eigenvalue of "
-            f"{np.linalg.eigvalsh(covariance).min():.3g}. A noisy one can be mended by raising its "
+            f"{np.linalg.eigvalsh(covariance).min():.3g}. A noisy one can be repaired by raising its "
             "eigenvalues to a positive floor."
         ) from None

@@ -1,33 +1,27 @@
-"""Flows ready to train: blocks of one kind over a base, all close to the identity.
+"""Flows ready to train: equal blocks over a base distribution, initialized close to the identity.
 
-From data to base each block is a map with a network, a fixed reordering of the coordinates and, if
-asked for, an ActNorm. All blocks share one trace: compile time does not grow with them.
+From data to base each block is a map with a network, a fixed permutation of the coordinates and,
+optionally, an ActNorm. All blocks share one trace, so compile time does not grow with their number.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Array, Key
 
 from veilflow._core import check
-from veilflow.flows.base import AbstractBase
-from veilflow.flows.bases.normal import StandardNormal
+from veilflow.flows.bases.simple import AbstractBase, StandardNormal
 from veilflow.flows.bijection import AbstractBijection
-from veilflow.flows.bijections.actnorm import ActNorm
 from veilflow.flows.bijections.autoregressive import Autoregressive
-from veilflow.flows.bijections.chain import Chain
+from veilflow.flows.bijections.composition import Chain, Invert, Scan
 from veilflow.flows.bijections.coupling import Coupling
-from veilflow.flows.bijections.invert import Invert
-from veilflow.flows.bijections.permute import Permutation, reverse
-from veilflow.flows.bijections.scan import Scan
-from veilflow.flows.conditioner import MaskedMLP
+from veilflow.flows.bijections.fixed import Permutation, reverse
+from veilflow.flows.bijections.linear import ActNorm
 from veilflow.flows.flow import Flow
 from veilflow.flows.network import Activation
-from veilflow.flows.scalar_map import AbstractScalarMap
-from veilflow.flows.scalar_maps.affine import AffineMap
-from veilflow.flows.scalar_maps.composed import Composed
+from veilflow.flows.scalar_maps.simple import AffineMap, Composed
 from veilflow.flows.scalar_maps.spline import SplineMap
 
 
@@ -45,13 +39,13 @@ def maf(
     """A masked autoregressive flow: blocks of affine autoregressive maps and reversals.
 
     Args:
-        dim: How many numbers an example has.
+        dim: Size of an example.
         key: Spent here, for the weights.
-        blocks: How many blocks.
+        blocks: Number of blocks.
         hidden: Sizes of the hidden layers in each block's masked network.
         activation: "tanh" or "relu".
-        condition_dim: How many numbers a condition has; 0 for a density without.
-        base: The base distribution, of `dim` numbers; None for the standard normal.
+        condition_dim: Size of the condition; 0 for an unconditional density.
+        base: The base distribution, of size `dim`; None for the standard normal.
         actnorm: Whether each block ends with a trained scale and shift of every coordinate.
 
     Returns:
@@ -69,14 +63,8 @@ def maf(
     References:
         Papamakarios, Pavlakou, Murray, "Masked autoregressive flow for density estimation", 2017.
     """
-    layer = partial(
-        _autoregressive,
-        dim,
-        AffineMap(),
-        hidden=hidden,
-        activation=activation,
-        condition_dim=condition_dim,
-    )
+    network = {"hidden": hidden, "activation": activation, "condition_dim": condition_dim}
+    layer = partial(Autoregressive.create, dim, AffineMap(), **network)
     return _flow(layer, reverse(dim), key=key, blocks=blocks, base=base, actnorm=actnorm)
 
 
@@ -95,38 +83,17 @@ def nsf(
 ) -> Flow:
     """A neural spline flow: blocks of autoregressive splines and reversals.
 
-    A spline leaves what is outside its box alone. So in each block an affine map, set by the same
-    network, first brings the data into the box.
+    A spline is the identity outside its box. In each block an affine map, set by the same network,
+    therefore brings the data into the box first.
 
-    Args:
-        dim: How many numbers an example has.
-        key: Spent here, for the weights.
-        blocks: How many blocks.
-        hidden: Sizes of the hidden layers in each block's masked network.
-        activation: "tanh" or "relu".
-        num_bins: How many bins a spline has.
-        bound: Splines bend inside [-bound, bound].
-        condition_dim: How many numbers a condition has; 0 for a density without.
-        base: The base distribution, of `dim` numbers; None for the standard normal.
-        actnorm: Whether each block ends with a trained scale and shift of every coordinate.
-
-    Returns:
-        The flow.
-
-    Raises:
-        ValueError: If a size is out of range, the activation unknown, or the base of another size.
+    A spline has `num_bins` bins and is nonlinear inside [-bound, bound]. The other arguments, and what
+    is raised, are those of `maf`.
 
     References:
         Durkan, Bekasov, Murray, Papamakarios, "Neural spline flows", 2019.
     """
-    layer = partial(
-        _autoregressive,
-        dim,
-        _affine_spline(num_bins, bound),
-        hidden=hidden,
-        activation=activation,
-        condition_dim=condition_dim,
-    )
+    network = {"hidden": hidden, "activation": activation, "condition_dim": condition_dim}
+    layer = partial(Autoregressive.create, dim, _affine_spline(num_bins, bound), **network)
     return _flow(layer, reverse(dim), key=key, blocks=blocks, base=base, actnorm=actnorm)
 
 
@@ -146,39 +113,17 @@ def realnvp(
 ) -> Flow:
     """A coupling flow, in which samples are as cheap as densities.
 
-    Args:
-        dim: How many numbers an example has.
-        key: Spent here, for the weights.
-        blocks: How many blocks; each maps half of the coordinates, so it takes more of them than in
-            an autoregressive flow.
-        hidden: Sizes of the hidden layers in each block's network.
-        activation: "tanh" or "relu".
-        scalar_map: "affine", or "spline" for an affine map and a spline, as in `nsf`.
-        num_bins: How many bins a spline has.
-        bound: Splines bend inside [-bound, bound].
-        condition_dim: How many numbers a condition has; 0 for a density without.
-        base: The base distribution, of `dim` numbers; None for the standard normal.
-        actnorm: Whether each block ends with a trained scale and shift of every coordinate.
-
-    Returns:
-        The flow.
-
-    Raises:
-        ValueError: If a size is out of range, a word unknown, or the base of another size.
+    Each block maps half of the coordinates, so more blocks are needed than in an autoregressive flow.
+    `scalar_map` is "affine", or "spline" for an affine map and a spline, with bins as in `nsf`. The
+    other arguments, and what is raised, are those of `maf`.
 
     References:
         Dinh, Sohl-Dickstein, Bengio, "Density estimation using Real NVP", 2017.
     """
     check.one_of(("affine", "spline"), scalar_map=scalar_map)
-    chosen = AffineMap() if scalar_map == "affine" else _affine_spline(num_bins, bound)
-    layer = partial(
-        Coupling.create,
-        dim,
-        chosen,
-        hidden=hidden,
-        activation=activation,
-        condition_dim=condition_dim,
-    )
+    mapped = AffineMap() if scalar_map == "affine" else _affine_spline(num_bins, bound)
+    network = {"hidden": hidden, "activation": activation, "condition_dim": condition_dim}
+    layer = partial(Coupling.create, dim, mapped, **network)
     return _flow(layer, _rolled(dim), key=key, blocks=blocks, base=base, actnorm=actnorm)
 
 
@@ -193,27 +138,13 @@ def iaf(
     base: AbstractBase | None = None,
     actnorm: bool = False,
 ) -> Flow:
-    """An inverse autoregressive flow: `maf` turned around, for variational inference.
+    """An inverse autoregressive flow: the inverse of `maf`, for variational inference.
 
-    A sample and its own density are one pass, which is what a variational bound needs. The density of
-    a record goes coordinate by coordinate, in a direction in which taps are refused: to train on
-    records take `maf`.
+    A sample and its density take one pass, which is what a variational bound needs. The density of a
+    record is computed coordinate by coordinate, in a direction in which taps are refused: use `maf` to
+    train on records.
 
-    Args:
-        dim: How many numbers an example has.
-        key: Spent here, for the weights.
-        blocks: How many blocks.
-        hidden: Sizes of the hidden layers in each block's masked network.
-        activation: "tanh" or "relu".
-        condition_dim: How many numbers a condition has; 0 for a density without.
-        base: The base distribution, of `dim` numbers; None for the standard normal.
-        actnorm: Whether each block has a trained scale and shift of every coordinate.
-
-    Returns:
-        The flow.
-
-    Raises:
-        ValueError: If a size is out of range, the activation unknown, or the base of another size.
+    The arguments, and what is raised, are those of `maf`.
 
     References:
         Kingma, Salimans, Jozefowicz, Chen, Sutskever, Welling, "Improved variational inference with
@@ -241,32 +172,23 @@ def _flow(
     base: AbstractBase | None,
     actnorm: bool,
 ) -> Flow:
-    """Blocks of a layer, built from a key, a reordering and perhaps an ActNorm over a base."""
+    """Blocks of a layer, built from a key, a permutation and optionally an ActNorm, over a base."""
     check.count(blocks=blocks)
     norm = (ActNorm.create(order.dim),) if actnorm else ()
     scan = Scan.create(lambda key: Chain((*norm, order, layer(key=key))), blocks, key=key)
     return Flow(StandardNormal(order.dim) if base is None else base, scan)
 
 
-def _autoregressive(
-    dim: int, scalar_map: AbstractScalarMap, *, key: Key[Array, ""], **network: Any
-) -> Autoregressive:
-    """An autoregressive map with a masked network."""
-    return Autoregressive(
-        MaskedMLP.create(dim, scalar_map.num_params, key=key, **network), scalar_map
-    )
-
-
 def _affine_spline(num_bins: int, bound: float) -> Composed:
-    """Data to base: first into the box, then through the spline."""
+    """From data to base: into the box by an affine map, then through the spline."""
     return Composed((SplineMap(num_bins=num_bins, bound=bound), AffineMap()))
 
 
 def _rolled(dim: int) -> Permutation:
-    """Coordinates moved on by about a half.
+    """The permutation that shifts the coordinates by about half of their number.
 
-    Exact halves would swap for ever, each coordinate seeing only those of the other half. In an even
-    number of more than two they move one less, so that in time all meet.
+    With exact halves, each coordinate would only ever see those of the other half. An even number of
+    more than two coordinates is shifted by one less, so that after some blocks all have met.
     """
     check.count(dim=dim)
     step = dim // 2 - (dim > 2 and dim % 2 == 0)

@@ -1,13 +1,18 @@
 """The autoregressive flow of a row of codes.
 
-A code with a uniform number in its bin is a point of the unit interval, and the map of that point to
-the conditional distribution function is an autoregressive flow with piecewise linear scalar maps: its
-knots are the borders of the bins, which are public, and a masked network sets how far it rises in
-each. The density it gives to a row is the product of the conditional shares of its codes, so none of
-this has to be built as such: one masked network, a softmax for each column, exact in both directions.
+A code with a uniform number in its bin is a point of the unit interval. The map of that point to the
+conditional distribution function is an autoregressive flow with piecewise linear scalar maps: its knots
+are the public borders of the bins, and a masked network sets how far it rises in
+each. The density of a row is the product of the conditional shares of its codes, so none of this has to
+be built as such: one masked network and a softmax for each column are exact in both directions.
+
+To sample, `CodeSampler` tabulates once what each code adds to the units and outputs after it. A column
+then costs a look-up, the few hidden units that it completes, and the logits of its own codes. Columns
+are scanned, so the program is as long for a hundred of them as for two.
 """
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,14 +21,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from veilflow._core import check
-from veilflow.flows.code_sampler import FREE, CodeSampler
-from veilflow.flows.codebook import Codebook
+from veilflow.flows.codebook import Codebook, span
 from veilflow.flows.conditioner import hidden_degrees
-from veilflow.flows.scalar_maps.bounded import soft_bound
+from veilflow.flows.scalar_maps.simple import soft_bound
 from veilflow.nn.masked import MaskedDense
 
 _BOUND = 20.0
 """Logits move by at most this much: sums of their exponentials stay within float32."""
+FREE = -1
+"""In place of a code that is not given."""
 
 
 class CodeFlow(eqx.Module):
@@ -46,13 +52,13 @@ class CodeFlow(eqx.Module):
         order: Sequence[int] | None = None,
         hidden: tuple[int, ...] = (256,),
     ) -> "CodeFlow":
-        """A fresh flow, whose columns are independent with the masses of the codebook.
+        """A new flow, whose columns are independent with the masses of the codebook.
 
         Args:
             codebook: Codes and their shares.
             key: Spent here, for the weights.
-            order: Columns from the first to the last; None takes them as they are.
-            hidden: Sizes of the hidden layers; none for a network of pairs only.
+            order: Columns from the first to the last; None for the order of the codebook.
+            hidden: Sizes of the hidden layers; empty for a network of pairs only.
         """
         dim = codebook.num_columns
         order = tuple(range(dim)) if order is None else tuple(int(j) for j in order)
@@ -84,15 +90,15 @@ class CodeFlow(eqx.Module):
 
         Args:
             codes: The row.
-            weights: How often each column counts; None for once, which makes it a log-share.
+            weights: Weight of each column; None for 1 each, which gives a log-share.
         """
         book = self.codebook
-        counted = np.ones(self.dim) if weights is None else weights
+        column_weights = np.ones(self.dim) if weights is None else weights
         one_hot, logits = self._logits(codes)
-        own = jnp.sum(one_hot * logits * counted[book.slot_columns].astype(np.float32))
+        own = jnp.sum(one_hot * logits * column_weights[book.slot_columns].astype(np.float32))
         # sums over a column's slots as one product for all columns: compile time does not grow
         member = np.equal.outer(book.slot_columns, np.arange(self.dim)).astype(np.float32)
-        return own - jnp.log(jnp.exp(logits) @ member) @ counted.astype(np.float32)
+        return own - jnp.log(jnp.exp(logits) @ member) @ column_weights.astype(np.float32)
 
     def _logits(self, codes: Array) -> tuple[Float[Array, " slots"], Float[Array, " slots"]]:
         """Ones at the slots of a row, and logits of all slots given the columns before."""
@@ -118,10 +124,10 @@ class CodeFlow(eqx.Module):
     ) -> tuple[Int[Array, " dim"], Float[Array, ""]]:
         """One row with some codes given, and the log of its importance weight; the key is spent.
 
-        Free columns are drawn in order, each given those before it. The weight is the probability of
-        the given codes along the way, and of what is allowed where it is drawn: the same for all rows
-        where given columns come first and all is allowed, and then rows are exact draws. Otherwise
-        rows are to be resampled by weight.
+        Free columns are drawn in order, each given those before it. The weight is the product of the
+        probabilities of the given codes and, where a code is drawn, of what is allowed. It is the same
+        for all rows if given columns come first and everything is allowed: then rows are exact draws.
+        Otherwise rows must be resampled by weight.
 
         Args:
             key: Spent here.
@@ -133,5 +139,138 @@ class CodeFlow(eqx.Module):
         return CodeSampler.of(self).sample_given(key, given, allowed)
 
     def bounded(self, params: Array) -> Array:
-        """What the network says, held to numbers whose exponentials can be summed."""
+        """Outputs of the network, bounded so that their exponentials can be summed."""
         return soft_bound(params, _BOUND)
+
+
+class _Places(NamedTuple):
+    """Where the entries of a column start, or of all columns: arrays in the order of the flow."""
+
+    column: Int[np.ndarray, "..."]
+    slot: Int[np.ndarray, "..."]
+    """The first slot."""
+    size: Int[np.ndarray, "..."]
+    feature: Int[np.ndarray, "..."]
+    """The first output."""
+    wave: Int[np.ndarray, "... 2"]
+    """The first row and column in the table of waves; arbitrary for a listed column."""
+    ordered: Bool[np.ndarray, "..."]
+    units: Int[np.ndarray, "... layers 2"]
+    """For each hidden layer, the range of units that the columns before this one complete."""
+
+
+class CodeSampler(eqx.Module):
+    """The tables from which rows are drawn: computed once, for many rows.
+
+    Windows into the tables are as wide as the widest column needs. Tables are padded by that much, and
+    what a window shows beyond its column is not used.
+    """
+
+    flow: CodeFlow
+    biases: tuple[Float[Array, " units"], ...]
+    added: tuple[Float[Array, "slots units"], ...]
+    """What a code adds to the first layer and, if there are hidden layers, to the last."""
+    behind: tuple[Float[Array, "units units_behind"], ...]
+    """What the units of a hidden layer add to the next layer."""
+
+    @classmethod
+    def of(cls, flow: CodeFlow) -> "CodeSampler":
+        """The tables of a flow."""
+        layers, wide = flow.layers, _widths(flow)
+        biases = [
+            jnp.pad(jnp.zeros(len(m.out_degrees)) if m.bias is None else m.bias, (0, w))
+            for m, w in zip(layers, wide, strict=True)
+        ]
+        weights = [
+            jnp.pad((layer.weight * layer.mask).T, ((0, 0), (0, w)))
+            for layer, w in zip(layers, wide, strict=True)
+        ]
+        features = flow.codebook.slot_features()
+        added, behind = [features @ weights[0]], []
+        for layer, w, weight in zip(layers[:-1], wide[:-1], weights[1:], strict=True):
+            size = len(layer.out_degrees)  # the last layer sees hidden units, then the row
+            behind.append(jnp.pad(weight[:size], ((0, w), (0, 0))))
+        if behind:
+            added.append(features @ weights[-1][len(layers[-2].out_degrees) :])
+        return cls(flow, tuple(biases), tuple(added), tuple(behind))
+
+    def sample_given(
+        self, key: Key[Array, ""], given: Int[Array, " dim"], allowed: Bool[Array, " slots"]
+    ) -> tuple[Int[Array, " dim"], Float[Array, ""]]:
+        """One row with some codes given, and the log of its importance weight; the key is spent.
+
+        Args:
+            key: Spent here.
+            given: Codes, or `FREE`.
+            allowed: Slots of the codebook that may be drawn.
+        """
+        flow, book = self.flow, self.flow.codebook
+        *units, _ = _widths(flow)
+        codes, waves = max(book.sizes), max(book.num_waves)
+        # all noise at once: a generator for each column would be most of the program
+        noise = jax.random.gumbel(key, book.log_mass.shape)
+        by_slot = [jnp.pad(each, (0, codes)) for each in (book.log_mass, noise, allowed)]
+        wave_table = jnp.pad(book.waves, ((0, codes), (0, waves)))
+
+        def step(sums: tuple[Array, ...], at: _Places) -> tuple[tuple[Array, ...], tuple]:
+            """The next column's code and log-weight; `sums` are the inputs of the layers so far."""
+            layers = list(sums)
+            for depth, (table, width) in enumerate(zip(self.behind, units, strict=True)):
+                first, end = at.units[depth]
+                active = jnp.tanh(_window(layers[depth], first, width))
+                active = jnp.where(jnp.arange(width) < end - first, active, 0.0)
+                layers[depth + 1] += active @ _window(table, first, width)
+            outputs = flow.bounded(_window(layers[-1], at.feature, max(codes, waves)))
+            own_waves = jax.lax.dynamic_slice(wave_table, at.wave, (codes, waves))
+            smooth = book.bounded(own_waves @ outputs[:waves])
+            mass, gumbel, may = (_window(each, at.slot, codes) for each in by_slot)
+            own = jnp.arange(codes) < at.size
+            logits = mass + jnp.where(at.ordered, smooth, outputs[:codes])
+            logits = jax.nn.log_softmax(jnp.where(own, logits, -jnp.inf))
+            may &= own
+            drawn = jnp.argmax(jnp.where(may, logits + gumbel, -jnp.inf))
+            fixed = given[at.column]
+            code = jnp.where(fixed >= 0, fixed, drawn).astype(jnp.int32)
+            allowed_part = jax.nn.logsumexp(logits, where=may)
+            log_weight = jnp.where(fixed >= 0, logits[code], allowed_part)
+            for layer, table in zip((0, -1), self.added, strict=False):
+                layers[layer] += table[at.slot + code]
+            return tuple(layers), (code, log_weight)
+
+        places = jax.tree.map(jnp.asarray, _places(flow))
+        _, (drawn, log_weights) = jax.lax.scan(step, self.biases, places)
+        return drawn[np.argsort(flow.order)], jnp.sum(log_weights)
+
+
+def _window(table: Array, first: Any, width: int) -> Array:
+    return jax.lax.dynamic_slice_in_dim(table, first, width)
+
+
+def _widths(flow: CodeFlow) -> tuple[int, ...]:
+    """For each layer, the most units that belong to one place of the order."""
+    book = flow.codebook
+    units = _places(flow).units
+    most = (units[..., 1] - units[..., 0]).max(axis=0, initial=0)
+    return (*map(int, most), max(*book.sizes, *book.num_waves))
+
+
+def _places(flow: CodeFlow) -> _Places:
+    book = flow.codebook
+    listed = book.log_mass.shape[0] - book.waves.shape[0]
+    slots = [span(book.slot_columns, j).start for j in flow.order]
+    features = [span(book.feature_columns, j).start for j in flow.order]
+    ordered = np.array([book.ordered[j] for j in flow.order])
+    waves = np.where(ordered[:, None], np.stack([slots, features], 1) - listed, 0)
+    units = [
+        [np.searchsorted(layer.out_degrees, (place, place + 1)) for layer in flow.layers[:-1]]
+        for place in range(flow.dim)
+    ]
+    return _Places(
+        column=np.array(flow.order),
+        slot=np.array(slots),
+        size=np.array([book.sizes[j] for j in flow.order]),
+        feature=np.array(features),
+        wave=waves,
+        ordered=ordered,
+        units=np.array(units, dtype=int).reshape(flow.dim, len(flow.layers) - 1, 2),
+    )

@@ -1,10 +1,9 @@
-"""What a network sees and says of a row of codes: fixed numbers, never trained.
+"""The inputs and outputs of a network for rows of codes: fixed features, never trained.
 
-Columns are listed (categories, each code a slot of its own) or ordered (bins of a number). A network
-should not learn anew for every bin what it learnt for the next one, and noise grows with every number
-it may move; so an ordered column goes in and comes out through a few cosines of the bin's rank, which
-are smooth and say most with the first few, and bins that hold much by themselves (a spike at zero) get
-a slot of their own besides.
+Columns are listed (categories, each code with its own slot) or ordered (bins of a number). A network
+should not have to learn for every bin what it learned for the next one, and noise grows with the number
+of parameters. So an ordered column is represented by a few cosines of the bin's rank, of which the
+first few say most, and bins with a large share (a spike at zero) have a feature of their own as well.
 """
 
 from collections.abc import Sequence
@@ -14,27 +13,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from veilflow.flows.scalar_maps.bounded import soft_bound
+from veilflow.flows.scalar_maps.simple import soft_bound
 from veilflow.nn.frozen import AbstractFrozen
 
 _LEAST = 1e-6
-"""Least share of a code in a column: nothing that is declared is impossible."""
+"""Least share of a code in a column: every declared code is possible."""
 _BOUND = 40.0
-"""Most that waves together move a log-share: each may be small, and their sum too large for `exp`."""
+"""Bound on the sum of the waves of a log-share, which may be too large for `exp` if each is small."""
 
 
 class Codebook(AbstractFrozen):
     """Slots of all codes of all columns, listed columns before ordered ones; never trained."""
 
     sizes: tuple[int, ...] = eqx.field(static=True)
-    """Codes of each column."""
+    """Number of codes of each column."""
     ordered: tuple[bool, ...] = eqx.field(static=True)
     num_waves: tuple[int, ...] = eqx.field(static=True)
-    """Features of each ordered column; of a listed one, 0."""
+    """Features of each ordered column; 0 for a listed one."""
     most_waves: int = eqx.field(static=True)
-    """Cosines that were asked for."""
+    """The largest number of cosines of a column."""
     log_mass: Float[Array, " slots"]
-    """Log-share of each code in its column: what the network starts from."""
+    """Log-share of each code in its column, from which the network starts."""
     waves: Float[Array, "ordered_slots features"]
     """Features of the codes of ordered columns; zero outside a column's own block."""
 
@@ -51,11 +50,11 @@ class Codebook(AbstractFrozen):
         """From the share of each code in its column, as declared or released.
 
         Args:
-            masses: For each column, one non-negative number a code; they need not sum to 1.
+            masses: For each column, one non-negative number per code; they need not sum to 1.
             ordered: Which columns are bins of a number, in increasing order.
-            gaps: Which of those have a last code that is no bin, for missing cells.
-            num_waves: Most cosines of an ordered column.
-            spike: Share from which a bin of an ordered column has a feature of its own.
+            gaps: Which of them have a last code for missing cells, which is no bin.
+            num_waves: Largest number of cosines of an ordered column.
+            spike: Share from which a bin of an ordered column has its own feature.
         """
         shares = [np.maximum(m, 0) / max(np.maximum(m, 0).sum(), 1e-30) for m in masses]
         shares = [(1 - _LEAST * len(s)) * s + _LEAST if s.sum() else s + 1 / len(s) for s in shares]
@@ -99,7 +98,7 @@ class Codebook(AbstractFrozen):
 
     @property
     def feature_columns(self) -> Int[np.ndarray, " features"]:
-        """The column of each number that goes into a network, and of each that comes out."""
+        """The column of each input of a network, which is that of each output as well."""
         counts = [self.num_waves[j] if self.ordered[j] else self.sizes[j] for j in self._places]
         return np.repeat(self._places, counts)
 
@@ -108,12 +107,12 @@ class Codebook(AbstractFrozen):
         return (codes[self.slot_columns] == self.slot_codes).astype(self.log_mass.dtype)
 
     def features(self, one_hot: Float[Array, " slots"]) -> Float[Array, " features"]:
-        """What a network sees of a row."""
+        """The inputs of a network for a row."""
         listed = one_hot.shape[0] - self.waves.shape[0]
         return jnp.concatenate([one_hot[:listed], one_hot[listed:] @ self.waves])
 
     def logits(self, params: Float[Array, " features"]) -> Float[Array, " slots"]:
-        """Unnormalized log-shares of all codes, from what a network says; zeros give the masses."""
+        """Unnormalized log-shares of all codes, from a network's outputs; zeros give the masses."""
         listed = params.shape[0] - self.waves.shape[1]
         smooth = self.bounded(self.waves @ params[listed:])
         return self.log_mass + jnp.concatenate([params[:listed], smooth])
@@ -125,9 +124,9 @@ class Codebook(AbstractFrozen):
         below = jnp.zeros((self.waves.shape[0], listed))
         return jnp.block([[jnp.eye(listed), beside], [below, self.waves]])
 
-    def bounded(self, moved: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """What waves together move a log-share by, held to what `exp` takes."""
-        return soft_bound(moved, _BOUND)
+    def bounded(self, waves: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """A sum of waves, bounded so that `exp` does not overflow."""
+        return soft_bound(waves, _BOUND)
 
     @property
     def _places(self) -> list[int]:
@@ -137,18 +136,18 @@ class Codebook(AbstractFrozen):
 
 
 def span(columns: Int[np.ndarray, " places"], j: int) -> slice:
-    """Where column j is; what belongs to one column lies side by side."""
+    """The places of column j, which are contiguous."""
     first, last = np.flatnonzero(columns == j)[[0, -1]]
     return slice(int(first), int(last) + 1)
 
 
 def _waves(share: np.ndarray, num_waves: int, spike: float, gap: bool) -> np.ndarray:
     """Features of the bins of one column, and of its missing cells."""
-    if gap:  # is no number: it has a feature of its own, and no rank among the bins
-        there = share[:-1]
-        bins = _waves(there / there.sum(), num_waves, spike, False)
+    if gap:  # missing cells have their own feature, and no rank among the bins
+        present = share[:-1]
+        bins = _waves(present / present.sum(), num_waves, spike, False)
         return np.block([[bins, np.zeros((len(bins), 1))], [np.zeros((1, bins.shape[1])), 1.0]])
-    middle = np.cumsum(share) - share / 2  # of the ranks in each bin
+    middle = np.cumsum(share) - share / 2  # mean rank in each bin
     order = np.arange(1, min(num_waves, max(len(share) - 1, 1)) + 1)
     # later cosines count less: a network moves smooth shapes first
     smooth = np.sqrt(2 / order) * np.cos(np.pi * middle[:, None] * order)

@@ -2,10 +2,10 @@
 
 Inputs have degrees 1..D. A hidden unit of degree k sees inputs of degree <= k, the outputs for
 coordinate i see hidden units of degree <= i - 1, so they depend on inputs 1..i-1 only. A condition
-has degree 0: everybody sees it. Hidden units are sorted by degree: units of one degree lie side by
-side, and each group is a slice. So a network whose inputs become known one by one need not run once
-for each of them: with inputs 1..i known, exactly the units of degree i can be added to those known
-already. Every unit and every output is computed once, which is one pass in all.
+has degree 0: every unit sees it. Hidden units are sorted by degree, so the units of one degree are a
+slice. A network whose inputs become known one by one therefore need not run once for each of them: with
+inputs 1..i known, exactly the units of degree i can be added to those already known. Every unit and
+every output is computed once, which is one pass in all.
 
 References:
     Germain, Gregor, Murray, Larochelle, "MADE: Masked autoencoder for distribution estimation",
@@ -35,24 +35,24 @@ Known = tuple[Float[Array, " size"], ...]
 def hidden_degrees(dim: int, size: int, *, conditional: bool = False) -> Degrees:
     """Degrees of `size` hidden units: sorted, spread evenly over 1..dim-1, the last one dim-1.
 
-    With a condition they start at 0, or the first coordinate would never hear of it.
+    With a condition they start at 0; otherwise the first coordinate would not depend on it.
     """
     first = 0 if conditional else 1
-    last = max(dim - 1, first)  # with one coordinate and no condition: units that no output may see
+    last = max(dim - 1, first)  # with one coordinate and no condition, no output sees the units
     count = last - first + 1
     if size >= count:  # groups differ by one unit at most
         spread = first - 1 + np.ceil(np.arange(1, size + 1) * count / size)
-    else:  # fewer units than degrees: some are skipped, but not the two ends
+    else:  # fewer units than degrees: some degrees are skipped, but not the two ends
         spread = np.linspace(first, last, size).round() if size > 1 else [last]
     return tuple(int(degree) for degree in spread)
 
 
 @lru_cache(maxsize=256)
 def groups(degrees: Degrees, dim: int) -> tuple[np.ndarray, int]:
-    """Slices of one size, the i-th of which holds all units of degree i: first units, and size.
+    """Starts and size of equal slices, the i-th of which holds all units of degree i.
 
-    Smaller groups share their slice with neighbours. That is harmless: a unit of lower degree comes
-    out as before, and one of higher degree comes again, complete, before anybody may see it.
+    The slice of a smaller group includes neighbors. That is harmless: a unit of lower degree gets the
+    same value as before, and one of higher degree is computed again before anything depends on it.
     """
     bounds = np.searchsorted(degrees, np.arange(dim + 1))
     size = max(1, int(np.diff(bounds).max()))
@@ -81,19 +81,20 @@ class MaskedMLP(eqx.Module):
         last_layer_scale: float = 0.01,
         condition_dim: int = 0,
     ) -> "MaskedMLP":
-        """A fresh network whose outputs start close to zero.
+        """A new network whose outputs start close to zero.
 
         Args:
-            dim: How many coordinates go in.
-            num_params: How many parameters come out for each coordinate.
+            dim: Number of coordinates.
+            num_params: Number of parameters for each coordinate.
             key: Spent here, for the weights.
             hidden: Sizes of the hidden layers.
             activation: "tanh" or "relu".
-            first_layer_scale: Factor on the first layer's weights. Above 1, so that hidden units bend
-                over the range of standard coordinates: noise leaves little room to learn to.
+            first_layer_scale: Factor on the first layer's weights. Above 1, so that hidden units are
+                nonlinear over the range of standard coordinates from the start: noise leaves little
+                room to learn it.
             last_layer_scale: Factor on the last layer's weights. Small, so that a bijection that is
                 the identity at zero parameters starts close to it.
-            condition_dim: How many numbers a condition has; 0 for a network without.
+            condition_dim: Size of the condition; 0 for none.
 
         Returns:
             The network.
@@ -130,7 +131,7 @@ class MaskedMLP(eqx.Module):
         return self.layers[-1](x).reshape(self.num_params, self.dim)
 
     def nothing_known(self, condition: Condition = None, *, dtype: Any = jnp.float32) -> Known:
-        """Where a pass coordinate by coordinate starts: only the condition is known."""
+        """The start of a pass coordinate by coordinate: only the condition is known."""
         nothing = jnp.zeros(self.dim, dtype)
         inputs = with_condition(nothing, condition, condition_dim=self.condition_dim)
         hidden = (jnp.zeros(len(layer.out_degrees), dtype) for layer in self.layers[:-1])
@@ -139,13 +140,13 @@ class MaskedMLP(eqx.Module):
     def parameters_of(
         self, i: Int[Array, ""], known: Known
     ) -> tuple[Float[Array, " num_params"], Known]:
-        """Parameters of coordinate i (from 0), with the units that could be added to those known.
+        """Parameters of coordinate i (from 0), and `known` with the units that can now be computed.
 
-        Reads the layers' weights without calling them, so taps see nothing of it.
+        Reads the layers' weights without calling them, so taps do not see this pass.
 
         Args:
-            i: Every coordinate before it must have been taken, in order.
-            known: With all coordinates before i, see `with_coordinate`.
+            i: The coordinate; those before it must have been added in order, by `with_coordinate`.
+            known: All that is known from the coordinates before i.
         """
         values = list(known)
         for depth, layer in enumerate(self.layers[:-1]):
@@ -169,6 +170,6 @@ class MaskedMLP(eqx.Module):
 
 
 def _some_rows(layer: MaskedDense, rows: Callable[[Array], Array], x: Array) -> Array:
-    """Some of the outputs of `layer`: those whose rows of an array of all outputs `rows` picks."""
+    """Some outputs of `layer`; `rows` selects them from an array with one row per output."""
     y = (rows(layer.weight) * rows(jnp.asarray(layer.mask))) @ x
     return y if layer.bias is None else y + rows(layer.bias)

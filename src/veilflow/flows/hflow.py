@@ -12,27 +12,25 @@ from typing import Any, Literal
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Key
 
 from veilflow._core import check
-from veilflow.flows.bases.normal import StandardNormal
-from veilflow.flows.bijection import AbstractBijection
-from veilflow.flows.bijections.autoregressive import Autoregressive
-from veilflow.flows.bijections.chain import Chain
-from veilflow.flows.bijections.low_rank import LowRank
-from veilflow.flows.bijections.lu import LU
-from veilflow.flows.bijections.permute import reverse
-from veilflow.flows.bijections.private_log_det import PrivateLogDet
-from veilflow.flows.bijections.scan import Scan
-from veilflow.flows.bijections.shared_blocks import SharedBlocks
-from veilflow.flows.conditioner import MaskedMLP
-from veilflow.flows.dequantizer import AbstractDequantizer
-from veilflow.flows.dequantizers.uniform import UniformDequantizer
-from veilflow.flows.dequantizers.variational import VariationalDequantizer
+from veilflow.flows.bases.simple import StandardNormal
+from veilflow.flows.bijection import AbstractBijection, Scalar
+from veilflow.flows.bijections.autoregressive import Autoregressive, SharedBlocks
+from veilflow.flows.bijections.composition import Chain, Scan
+from veilflow.flows.bijections.fixed import reverse
+from veilflow.flows.bijections.linear import LU, LowRank
+from veilflow.flows.bijections.parameters import PrivateLogDet
+from veilflow.flows.dequantizers import (
+    AbstractDequantizer,
+    UniformDequantizer,
+    VariationalDequantizer,
+)
 from veilflow.flows.flow import Flow
 from veilflow.flows.network import Activation
 from veilflow.flows.scalar_maps.spline import SplineMap
-from veilflow.flows.variables import Kind, Row, Variables
+from veilflow.flows.variables import Codes, Kind, Positions, Row, Variables
 
 Linear = Literal["low-rank", "lu", "none"]
 Network = Literal["conditional", "separate"]
@@ -42,16 +40,16 @@ Maker = Callable[[Key[Array, ""]], AbstractBijection]
 
 
 class HFlow(eqx.Module):
-    """A density over rows of codes and positions, made of a density over points.
+    """A density over rows of codes and positions, by way of a density over points.
 
-    Every method is about one row; `jax.vmap` makes it one about batches. A row is `codes` and
+    Every method takes one row; use `jax.vmap` for batches. A row is `codes` and
     `positions`, one of each for every variable: see `Variables`. Codes must be declared ones.
     Nothing here is private: training the parameters on records is the engine's work.
     """
 
     dequantizer: AbstractDequantizer
     flow: Flow
-    """Of points: codes plus noise, and positions."""
+    """The density of points: codes plus noise, and positions."""
     variables: Variables = eqx.field(static=True)
 
     @classmethod
@@ -72,25 +70,25 @@ class HFlow(eqx.Module):
         block_embedding: int = 8,
         dequantization: Dequantization = "uniform",
     ) -> "HFlow":
-        """A fresh flow, close to a normal distribution over points scaled to [-1, 1].
+        """A new flow, close to a normal distribution over points scaled to [-1, 1].
 
         Args:
             kinds: `Listed(num_codes)` or `Continuous()` for each variable.
             key: Spent here, for the weights.
-            blocks: How many blocks, each a linear map and a spline, with reversals between them.
-            bins: How many bins a spline has.
+            blocks: Number of blocks, each a linear map and a spline, with reversals between them.
+            bins: Number of bins of a spline.
             bound: Splines bend inside [-bound, bound].
             hidden: Sizes of the hidden layers of the masked networks.
             activation: "tanh" or "relu".
             linear: "low-rank", a diagonal and a matrix of `rank`; "lu", any invertible matrix; "none".
-            rank: Of the low-rank map, from 1 to the number of variables.
-            log_det: Where the log-determinants of linear maps go: "private", into each record's loss,
-                to be clipped with it; "public", into `public_loss`, free of noise, for clip norms
-                well above the gradients' (see `PrivateLogDet`).
+            rank: Rank of the low-rank map, from 1 to the number of variables.
+            log_det: Where the log-determinants of linear maps belong: "private", to each record's loss,
+                clipped with it; "public", to `public_loss`, free of noise, for clip norms well above
+                the gradients' norms (see `PrivateLogDet`).
             network: "conditional", one network for all blocks; "separate", one for each.
-            block_embedding: How many numbers tell the one network which block it serves.
-            dequantization: "uniform", or "variational" for noise that is trained; the latter takes
-                two listed variables, and is uniform for fewer.
+            block_embedding: Size of the embedding that tells the shared network which block it serves.
+            dequantization: "uniform", or "variational" for noise that is trained; with fewer than two
+                listed variables, both are uniform.
 
         Returns:
             The flow.
@@ -135,43 +133,34 @@ class HFlow(eqx.Module):
         """How many variables a row has."""
         return self.variables.dim
 
-    def private_loss(
-        self,
-        codes: Int[Array, " variables"],
-        positions: Float[Array, " variables"],
-        key: Key[Array, ""],
-    ) -> Float[Array, ""]:
-        """The terms of the negative log-density bound that the record enters, at one draw of noise.
+    def private_loss(self, codes: Codes, positions: Positions, key: Key[Array, ""]) -> Scalar:
+        """The terms of the loss that depend on the record, at one draw of noise; the key is spent.
 
-        With `public_loss` it is, in expectation, at least the negative log-density; for rows without
-        listed variables it is that exactly. The key is spent.
+        In expectation, its sum with `public_loss` is at least the negative log-density. Without
+        listed variables it is the negative log-density.
         """
         return -self._log_weight((codes, positions), key)
 
-    def public_loss(self) -> Float[Array, ""]:
+    def public_loss(self) -> Scalar:
         """The other terms: parameters only, so their gradient is added after the noise."""
         return -self.flow.public_log_prob()
 
     def log_prob(
-        self,
-        codes: Int[Array, " variables"],
-        positions: Float[Array, " variables"],
-        key: Key[Array, ""],
-        num_draws: int = 64,
-    ) -> Float[Array, ""]:
+        self, codes: Codes, positions: Positions, key: Key[Array, ""], num_draws: int = 64
+    ) -> Scalar:
         """An estimate of the natural log of the density of one row; the key is spent.
 
-        That is a probability of the codes times a density of the positions over [0, 1). The
-        estimate is the log of a mean over draws of noise (importance weights), whose expectation is
-        the density itself, so in expectation it is a *lower bound* of the log-density: it rises with
-        the draws, and is exact without listed variables. Mass that the flow has outside of all rows
+        The density is a probability of the codes times a density of the positions over [0, 1). The
+        estimate is the log of a mean of importance weights over draws of noise. The mean is unbiased,
+        so in expectation the estimate is a *lower bound* of the log-density: it increases with the
+        number of draws, and is exact without listed variables. Mass of the flow outside of all rows
         belongs to no row, although `sample` moves it to the nearest.
 
         Args:
-            codes: One a variable; those of continuous variables do not count.
-            positions: One a variable; those of listed variables do not count.
+            codes: One per variable; not used for continuous variables.
+            positions: One per variable; not used for listed variables.
             key: Spent here, for the noise.
-            num_draws: How many draws; all of them are in memory at once.
+            num_draws: Number of draws; all of them are in memory at once.
         """
         check.count(num_draws=num_draws)
         if not self.variables.listed:
@@ -185,7 +174,7 @@ class HFlow(eqx.Module):
         """Codes and positions of one row; the key is spent."""
         return self.variables.row(self.flow.sample(key))
 
-    def _log_weight(self, row: Row, key: Key[Array, ""]) -> Float[Array, ""]:
+    def _log_weight(self, row: Row, key: Key[Array, ""]) -> Scalar:
         """The log-density of a point less that of its noise, without the public terms."""
         codes = self.variables.codes_of_listed(row[0])
         noise, log_prob = self.dequantizer.noise_and_log_prob(codes, key)
@@ -193,15 +182,15 @@ class HFlow(eqx.Module):
 
 
 def _linear_maker(dim: int, linear: Linear, rank: int, log_det: LogDet) -> Maker | None:
-    """What makes a linear map from a key; None for no linear map."""
+    """A function that builds a linear map from a key; None for no linear map."""
     if linear == "none":
         return None
 
     def make(key: Key[Array, ""]) -> AbstractBijection:
-        made = (
+        bijection = (
             LU.create(dim, key=key) if linear == "lu" else LowRank.create(dim, key=key, rank=rank)
         )
-        return PrivateLogDet.create(made) if log_det == "private" else made
+        return PrivateLogDet.create(bijection) if log_det == "private" else bijection
 
     return make
 
@@ -213,8 +202,8 @@ def _block(
     settings: dict[str, Any],
     key: Key[Array, ""],
 ) -> Chain:
-    """From data to base a linear map, a spline with a network of its own, and a reversal."""
+    """From data to base: a linear map, a spline with its own network, and a reversal."""
     network_key, linear_key = jax.random.split(key)
-    network = MaskedMLP.create(dim, spline.num_params, key=network_key, **settings)
-    own = () if make_linear is None else (make_linear(linear_key),)
-    return Chain((reverse(dim), Autoregressive(network, spline), *own))
+    mapped = Autoregressive.create(dim, spline, key=network_key, **settings)
+    linear = () if make_linear is None else (make_linear(linear_key),)
+    return Chain((reverse(dim), mapped, *linear))

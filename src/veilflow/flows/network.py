@@ -1,4 +1,4 @@
-"""A plain network of dense layers, with room for a condition beside its input."""
+"""A network of dense layers, with an optional condition besides its input."""
 
 from itertools import pairwise
 from typing import Literal
@@ -17,32 +17,32 @@ ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 
 
 def check_layers(hidden: tuple[int, ...], activation: str) -> None:
-    """Raise unless every hidden layer has a unit and the activation is one of ours."""
+    """Raise unless every hidden layer has a unit and the activation is known."""
     for size in hidden:
         check.count(hidden=size)
     check.one_of(tuple(ACTIVATIONS), activation=activation)
 
 
 def with_condition(x: Array, condition: Condition, *, condition_dim: int) -> Array:
-    """All inputs of a network, the condition first; one that nobody asked for is left alone.
+    """All inputs of a network, the condition first; a condition that is not used is ignored.
 
     Raises:
-        ValueError: The condition is missing or of another size than `condition_dim`.
+        ValueError: If the condition is missing or not of size `condition_dim`.
     """
-    if not condition_dim:  # a chain may have blocks with and without use for it
+    if not condition_dim:  # some blocks of a chain may use the condition, and others not
         return x
     if condition is None or condition.shape != (condition_dim,):
-        given = "none" if condition is None else f"shape {condition.shape}"
+        shape = "none" if condition is None else f"shape {condition.shape}"
         raise ValueError(
             f"condition must have shape ({condition_dim},), as this network was built with "
-            f"condition_dim={condition_dim}, got {given}. One example has one condition; for "
+            f"condition_dim={condition_dim}, got {shape}. One example has one condition; for "
             "batches map over both with jax.vmap."
         )
     return jnp.concatenate([condition, x])
 
 
 class MLP(eqx.Module):
-    """A network from `in_size` numbers, and a condition if it has one, to `out_size` numbers."""
+    """A network from `in_size` numbers and an optional condition to `out_size` numbers."""
 
     layers: tuple[Dense, ...]
     activation: Activation = eqx.field(static=True)
@@ -60,17 +60,17 @@ class MLP(eqx.Module):
         last_layer_scale: float = 0.01,
         condition_dim: int = 0,
     ) -> "MLP":
-        """A fresh network whose outputs start close to zero.
+        """A new network whose outputs start close to zero.
 
         Args:
-            in_size: How many numbers go in; 0 for outputs that only the condition moves.
-            out_size: How many numbers come out.
+            in_size: Number of inputs; 0 for outputs that depend on the condition only.
+            out_size: Number of outputs.
             key: Spent here, for the weights.
             hidden: Sizes of the hidden layers.
             activation: "tanh" or "relu".
             last_layer_scale: Factor on the last layer's weights. Small, so that a bijection that is
                 the identity at zero parameters starts close to it.
-            condition_dim: How many numbers a condition has; 0 for a network without.
+            condition_dim: Size of the condition; 0 for none.
 
         Returns:
             The network.
@@ -91,12 +91,12 @@ class MLP(eqx.Module):
 
     @property
     def in_size(self) -> int:
-        """How many numbers go in, without the condition."""
+        """Number of inputs, without the condition."""
         return self.layers[0].weight.shape[-1] - self.condition_dim
 
     @property
     def out_size(self) -> int:
-        """How many numbers come out."""
+        """Number of outputs."""
         return self.layers[-1].weight.shape[-2]
 
     def __call__(

@@ -1,8 +1,8 @@
-"""Rows of listed and continuous variables, and the points of space that a flow sees of them.
+"""Rows of listed and continuous variables, and the points by which a flow represents them.
 
-A row is a code and a position for each variable. Of a listed variable the code counts, one of K; of a
-continuous one the position, in [0, 1). A point has K units of length for a listed variable, one for
-each code, and one for a continuous variable.
+A row has a code and a position for each variable. A listed variable is given by its code, one of K, and
+a continuous one by its position in [0, 1); the other number is not used. A point has K units of length
+for a listed variable, one for each code, and one unit for a continuous variable.
 """
 
 from collections.abc import Iterable
@@ -13,12 +13,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from veilflow._core import check
-from veilflow.flows.bijections.affine import Affine
+from veilflow.flows.bijections.fixed import Affine
 
 BELOW_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 """The largest float32 of [0, 1)."""
 
-Row = tuple[Int[Array, " variables"], Float[Array, " variables"]]
+Codes = Int[Array, " variables"]
+Positions = Float[Array, " variables"]
+Row = tuple[Codes, Positions]
 """Codes and positions."""
 
 
@@ -51,7 +53,7 @@ class Variables:
 
         Raises:
             ValueError: If there is none.
-            TypeError: If one is neither listed nor continuous.
+            TypeError: If a kind is neither listed nor continuous.
         """
         kinds = tuple(kinds)
         object.__setattr__(self, "kinds", kinds)
@@ -70,7 +72,7 @@ class Variables:
 
     @property
     def listed(self) -> tuple[int, ...]:
-        """Places of the listed variables."""
+        """Indices of the listed variables."""
         return tuple(i for i, kind in enumerate(self.kinds) if isinstance(kind, Listed))
 
     @property
@@ -79,7 +81,7 @@ class Variables:
         return tuple(kind.num_codes for kind in self.kinds if isinstance(kind, Listed))
 
     def codes_of_listed(self, codes: Int[Array, " variables"]) -> Int[Array, " listed"]:
-        """The codes that count."""
+        """The codes of the listed variables."""
         return codes[np.asarray(self.listed, int)]
 
     def point(self, row: Row, noise: Float[Array, " listed"]) -> Float[Array, " variables"]:
@@ -96,7 +98,7 @@ class Variables:
         return values[np.argsort(np.concatenate([listed, others]))]
 
     def row(self, point: Float[Array, " variables"]) -> Row:
-        """The row that a point is in; from outside, the nearest. What does not count is 0."""
+        """The row that contains a point, or the nearest one. Codes and positions not used are 0."""
         listed = self._is_listed
         highest = self._widths.astype(np.float32) - 1
         codes = jnp.clip(jnp.floor(point), 0, highest).astype(jnp.int32)
@@ -104,7 +106,7 @@ class Variables:
         return jnp.where(listed, codes, 0), jnp.where(listed, 0, positions)
 
     def scaling(self) -> Affine:
-        """From [-1, 1] in every coordinate to where the points of rows are."""
+        """The map from [-1, 1] in every coordinate to the points of rows."""
         return Affine.from_bounds(np.zeros(self.dim), self._widths)
 
     @property

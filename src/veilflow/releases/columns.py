@@ -12,7 +12,7 @@ from jaxtyping import Float
 from scipy.special import ndtri
 
 from veilflow._core import check
-from veilflow.flows.bijections.piecewise import PiecewiseLinear
+from veilflow.flows.bijections.fixed import PiecewiseLinear
 from veilflow.privacy.assumptions import Assumption
 from veilflow.privacy.events import Event, Gaussian, NonPrivate
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive

@@ -10,9 +10,8 @@ from typing import Self
 import numpy as np
 from jaxtyping import Float
 
-from veilflow.flows.bases.blend import Blend
 from veilflow.flows.bases.histogram import Histogram
-from veilflow.flows.bases.mixture import GaussianMixture
+from veilflow.flows.bases.mixtures import Blend, GaussianMixture
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.events import Event, NonPrivate, PureDP

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from veilflow.flows.bijections.fixed_linear import FixedLinear
+from veilflow.flows.bijections.fixed import FixedLinear
 from veilflow.privacy.events import Event, Together
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.mechanisms import gaussian_once

@@ -22,10 +22,9 @@ def record(name, rng):
     return tuple(jnp.asarray(part, jnp.float32) for part in parts)
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_flat_vector_is_the_same_network(name, seed):
-    rng, network = np.random.default_rng(seed), NETWORKS[name]
+def test_the_flat_vector_is_the_same_network(name):
+    rng, network = np.random.default_rng(0), NETWORKS[name]
     one = record(name, rng)
     many = jax.tree.map(lambda leaf: leaf[None], one)
     fresh = trainable_of(network, many, key=jax.random.key(1))

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from veilflow._core import check
-from veilflow.flows.base import AbstractBase
+from veilflow.flows.bases.simple import AbstractBase
 from veilflow.nn.frozen import AbstractFrozen
 
 
@@ -20,12 +20,12 @@ class Histogram(AbstractBase, AbstractFrozen):
     log_mass: Float[Array, " cells"]
     """Log-mass of each cell; the last coordinate runs fastest."""
     up_to: Float[Array, " cells"]
-    """Mass of each cell and of those before it in its block: a run of about as many cells as there
-    are blocks. From one end of a large grid to the other, float32 would lose single cells."""
+    """Cumulative mass within blocks of cells, about as many cells per block as there are blocks. Summed
+    over the whole of a large grid, float32 would lose single cells."""
 
     @classmethod
     def create(cls, mass: Float[np.ndarray, "..."], *, border: float) -> "Histogram":
-        """From positive masses that sum to 1, an array with one axis of 2^bits cells a coordinate."""
+        """From positive masses that sum to 1: an array with one axis of 2^bits cells per coordinate."""
         mass = np.asarray(mass, np.float64)
         check.positive(border=border)
         bits = max(mass.shape[:1] or (1,)).bit_length() - 1
@@ -49,7 +49,9 @@ class Histogram(AbstractBase, AbstractFrozen):
         """The natural log of the density at one example; -inf outside the box."""
         side = 2**self.bits
         parts = jnp.floor((z / self.border + 1) * (side / 2))
-        inside = jnp.all(jnp.abs(z) <= self.border)  # the border is in: clamped rows lie on it
+        inside = jnp.all(
+            jnp.abs(z) <= self.border
+        )  # the border belongs to the box: clamped rows lie on it
         parts = jnp.clip(parts, 0, side - 1).astype(jnp.int32)
         cell = jnp.zeros((), jnp.int32)
         for axis in range(self.dim):
@@ -58,9 +60,9 @@ class Histogram(AbstractBase, AbstractFrozen):
         return jnp.where(inside, self.log_mass[cell] - log_volume, -jnp.inf)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " dim"]:
-        """One example; the key is spent. First a block is drawn, then a cell of it."""
-        which, where = jax.random.split(key)
-        first, second = jax.random.uniform(which, (2,))
+        """One example; the key is spent. A block is drawn first, then a cell in it."""
+        cell_key, position_key = jax.random.split(key)
+        first, second = jax.random.uniform(cell_key, (2,))
         size = _block_size(self.up_to.size)
         totals = self.up_to[size - 1 :: size]
         ends = jnp.cumsum(totals)
@@ -72,12 +74,12 @@ class Histogram(AbstractBase, AbstractFrozen):
             cell = jnp.where(self.up_to[cell + half - 1] <= mass, cell + half, cell)
             half //= 2
         parts = jnp.stack(jnp.unravel_index(cell, (2**self.bits,) * self.dim))
-        unit = (parts + jax.random.uniform(where, (self.dim,))) / 2**self.bits
+        unit = (parts + jax.random.uniform(position_key, (self.dim,))) / 2**self.bits
         return self.border * (2 * unit - 1)
 
 
 def _block_size(cells: int) -> int:
-    """Cells in a block: about the root of all, a power of two."""
+    """Cells in a block: a power of two, about the square root of all."""
     return 2 ** (cells.bit_length() // 2)
 
 

@@ -1,4 +1,4 @@
-"""Coupling: part of the coordinates pass, and set how the others are mapped.
+"""Coupling: some of the coordinates pass unchanged, and set how the others are mapped.
 
 Both directions are one pass of the network, so samples are as cheap as densities.
 
@@ -8,19 +8,19 @@ References:
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Key
 
 from veilflow._core import check
-from veilflow.flows.bijection import AbstractBijection, Condition, refuse_taps
+from veilflow.flows.bijection import AbstractBijection, Condition, Mapped, Vector, refuse_taps
 from veilflow.flows.network import MLP, Activation
-from veilflow.flows.scalar_map import AbstractScalarMap
+from veilflow.flows.scalar_maps.simple import AbstractScalarMap
 
 
 class Coupling(AbstractBijection):
-    """The first `network.in_size` coordinates pass; each other one goes through `scalar_map`.
+    """The first `network.in_size` coordinates pass; `scalar_map` maps each of the others.
 
-    The network sees those that pass, and the condition. With one coordinate nothing passes: its
-    parameters are trained numbers, or depend on the condition only.
+    The network sees the coordinates that pass, and the condition. With one coordinate nothing passes:
+    its parameters are trained numbers, or depend on the condition only.
     """
 
     network: MLP
@@ -53,11 +53,11 @@ class Coupling(AbstractBijection):
 
         Args:
             dim: How many numbers an example has; if odd, the smaller half passes.
-            scalar_map: What the others go through.
+            scalar_map: The map of the others.
             key: Spent here, for the weights.
             hidden: Sizes of the network's hidden layers.
             activation: "tanh" or "relu".
-            condition_dim: How many numbers a condition has; 0 for a density without.
+            condition_dim: Size of the condition; 0 for none.
 
         Returns:
             The coupling.
@@ -82,25 +82,21 @@ class Coupling(AbstractBijection):
         """How many numbers an example has."""
         return self.size
 
-    def forward_and_log_det(
-        self, z: Float[Array, " dim"], condition: Condition = None
-    ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
+    def forward_and_log_det(self, z: Vector, condition: Condition = None) -> Mapped:
         """Base to data, one pass of the network."""
         refuse_taps(self)
         passing, mapped, params = self._parts(z, condition)
         mapped, log_det = self.scalar_map.forward_and_log_det(mapped, params)
         return jnp.concatenate([passing, mapped]), jnp.sum(log_det)
 
-    def inverse_and_private_log_det(
-        self, x: Float[Array, " dim"], condition: Condition = None
-    ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
+    def inverse_and_private_log_det(self, x: Vector, condition: Condition = None) -> Mapped:
         """Data to base, one pass of the network."""
         passing, mapped, params = self._parts(x, condition)
         mapped, log_det = self.scalar_map.inverse_and_log_det(mapped, params)
         return jnp.concatenate([passing, mapped]), jnp.sum(log_det)
 
     def _parts(self, x: Array, condition: Condition) -> tuple[Array, Array, Array]:
-        """What passes, what is mapped, and the parameters of that; the same in both directions."""
+        """What passes, what is mapped and with which parameters; the same in both directions."""
         split = self.network.in_size
         params = self.network(x[:split], condition)
         return x[:split], x[split:], params.reshape(self.scalar_map.num_params, -1)

@@ -7,20 +7,20 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from veilflow._core import check
-from veilflow.flows.bijection import AbstractBijection, Condition
-from veilflow.flows.bijections import _tanh_unit as unit
-from veilflow.flows.bijections._parameters import Parameters
+from veilflow.flows.bijection import AbstractBijection, Condition, Mapped, Vector
+from veilflow.flows.bijections.parameters import Parameters
+from veilflow.flows.bijections.planar import damping, log_slope, solve
 from veilflow.nn.dense import uniform_init
 from veilflow.nn.outer import contract
 
 _SPREAD = 0.01
 """Size of the first entries of R: the map starts close to the identity."""
 _SHORTEST = 1e-12
-"""Squared length below which a reflection is left out: its direction would be rounding error."""
+"""Reflections of a smaller squared length are left out: their direction would be rounding error."""
 
 
-class _Setting(eqx.Module):
-    """The parameters of the map for one record, unpacked."""
+class _Matrices(eqx.Module):
+    """The parameters of the map for one record, as matrices and vectors."""
 
     vectors: Float[Array, "reflections dim"]
     outer: Float[Array, "rank rank"]
@@ -46,7 +46,7 @@ class _Setting(eqx.Module):
         return _reflect(self.vectors, padded, reverse=True)
 
     def step(self, h: Float[Array, " rank"]) -> Float[Array, " dim"]:
-        """Q R h: by how much a point moves."""
+        """Q R h, the step by which a point moves."""
         return self.out_of(_times(self.outer, h) + self.outer_diagonal * h)
 
 
@@ -54,14 +54,14 @@ class Sylvester(AbstractBijection):
     """z = x + Q R tanh(S Q^T x + b), with R and S upper triangular and Q of orthonormal columns.
 
     Q is a product of Householder reflections, applied to vectors one after the other: no dim x dim
-    matrix is ever formed. The diagonals of R are shortened where that is needed to keep the products
-    with those of S above -1, which keeps the map invertible. Data to base is the formula above. Base
-    to data goes from the last unit to the first: each is one increasing equation of one number.
+    matrix is ever formed. The diagonal of R is shortened where necessary to keep its products with
+    the diagonal of S above -1, which keeps the map invertible. Data to base is the formula above. Base
+    to data goes from the last unit to the first, and solves one increasing equation of one number each.
 
-    Where entries of R and S above the diagonal grow far beyond 1, the map comes close to a singular one
-    and the way back loses digits, as with any triangular matrix. Densities do not go that way.
+    Where entries of R and S above the diagonal grow far beyond 1, the map is close to singular and
+    base to data loses digits, as with any triangular matrix. Densities do not use that direction.
 
-    Taps hold in both directions: `Invert(Sylvester)` can be trained, too.
+    Taps hold in both directions, so `Invert(Sylvester)` can be trained, too.
 
     References:
         van den Berg, Hasenclever, Tomczak, Welling, "Sylvester normalizing flows for variational
@@ -90,9 +90,9 @@ class Sylvester(AbstractBijection):
         Args:
             dim: How many numbers an example has.
             key: Spent here, for the first parameters.
-            rank: How many units, from 1 to dim; a planar map has one.
-            reflections: How many reflections make Q; `rank` of them, the default, make every Q.
-            condition_dim: How many numbers the condition that sets the parameters has; 0 for none.
+            rank: Number of units, from 1 to dim; a planar map has one.
+            reflections: Number of reflections in Q; `rank` of them, the default, can form every Q.
+            condition_dim: Size of the condition that sets the parameters; 0 for none.
             hidden: Sizes of the hidden layers between condition and parameters.
 
         Returns:
@@ -130,36 +130,32 @@ class Sylvester(AbstractBijection):
         """How many numbers an example has."""
         return self.size
 
-    def forward_and_log_det(
-        self, z: Float[Array, " dim"], condition: Condition = None
-    ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
+    def forward_and_log_det(self, z: Vector, condition: Condition = None) -> Mapped:
         """Base to data: unit by unit from the last, since R and S are triangular."""
-        setting = self._set(condition)
-        t, v = setting.t, setting.into(z)
+        matrices = self._matrices(condition)
+        t, v = matrices.t, matrices.into(z)
 
         def one_unit(known: tuple[Array, Array], i: Array) -> tuple[tuple[Array, Array], Array]:
             y, h = known  # zero where not known yet
-            v_i = v[i] - _times(setting.outer[i], h)
-            inside = setting.bias[i] + _times(setting.inner[i], y)
-            a_i = unit.solve(inside + setting.inner_diagonal[i] * v_i, t[i])
+            v_i = v[i] - _times(matrices.outer[i], h)
+            inside = matrices.bias[i] + _times(matrices.inner[i], y)
+            a_i = solve(inside + matrices.inner_diagonal[i] * v_i, t[i])
             h_i = jnp.tanh(a_i)
-            y_i = v_i - setting.outer_diagonal[i] * h_i
+            y_i = v_i - matrices.outer_diagonal[i] * h_i
             return (y.at[i].set(y_i), h.at[i].set(h_i)), a_i
 
         nothing = (jnp.zeros_like(v), jnp.zeros_like(v))
         (_, h), a = jax.lax.scan(one_unit, nothing, jnp.arange(self.rank), reverse=True)
-        return z - setting.step(h), -jnp.sum(unit.log_slope(a, t))
+        return z - matrices.step(h), -jnp.sum(log_slope(a, t))
 
-    def inverse_and_private_log_det(
-        self, x: Float[Array, " dim"], condition: Condition = None
-    ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
-        """Data to base; the whole log-determinant looks at the record."""
-        setting = self._set(condition)
-        y = setting.into(x)
-        a = _times(setting.inner, y) + setting.inner_diagonal * y + setting.bias
-        return x + setting.step(jnp.tanh(a)), jnp.sum(unit.log_slope(a, setting.t))
+    def inverse_and_private_log_det(self, x: Vector, condition: Condition = None) -> Mapped:
+        """Data to base; the whole log-determinant depends on the record."""
+        matrices = self._matrices(condition)
+        y = matrices.into(x)
+        a = _times(matrices.inner, y) + matrices.inner_diagonal * y + matrices.bias
+        return x + matrices.step(jnp.tanh(a)), jnp.sum(log_slope(a, matrices.t))
 
-    def _set(self, condition: Condition) -> _Setting:
+    def _matrices(self, condition: Condition) -> _Matrices:
         rank = self.rank
         above = rank * (rank - 1) // 2
         sizes = [self.reflections * self.size, above, above, rank, rank]
@@ -168,11 +164,11 @@ class Sylvester(AbstractBijection):
         )
         rows, columns = np.triu_indices(rank, 1)
         empty = jnp.zeros((rank, rank), bias.dtype)
-        return _Setting(
+        return _Matrices(
             vectors=vectors.reshape(self.reflections, self.size),
             outer=empty.at[rows, columns].set(outer),
             inner=empty.at[rows, columns].set(inner),
-            outer_diagonal=outer_diagonal * unit.damping(outer_diagonal * inner_diagonal),
+            outer_diagonal=outer_diagonal * damping(outer_diagonal * inner_diagonal),
             inner_diagonal=inner_diagonal,
             bias=bias,
         )

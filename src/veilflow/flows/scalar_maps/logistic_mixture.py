@@ -1,7 +1,7 @@
-"""The cumulative distribution function of a mixture of logistics, drawn out to the line by a logit.
+"""The logit of the cumulative distribution function of a mixture of logistics.
 
-With one logistic this is an affine map; with more it bends between them. Data to base is a closed
-form. Base to data has none: it halves a bracket, a fixed number of times.
+With one logistic this is an affine map; with more it bends between them. Data to base has a closed
+form. Base to data has none: it bisects, with a fixed number of steps.
 
 References:
     Ho, Chen, Srinivas, Duan, Abbeel, "Flow++: Improving flow-based generative models with
@@ -11,28 +11,27 @@ References:
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from veilflow._core import check
-from veilflow.flows.scalar_map import AbstractScalarMap
-from veilflow.flows.scalar_maps.bounded import soft_bound
+from veilflow.flows.scalar_maps.simple import AbstractScalarMap, Params, Values, soft_bound
 
 _LOG_WEIGHT_BOUND = 5.0
 _MEAN_BOUND = 4.0
 _LOG_SCALE_BOUND = 2.0
-"""Far and narrow logistics leave a gap, where the slope falls like exp(-gap / scale): with these
-bounds to exp(-30) at the worst, which float32 holds."""
+"""Distant and narrow logistics leave a gap in which the slope falls like exp(-gap / scale). These
+bounds keep it above exp(-30), which float32 can represent."""
 
 _SPARE_BITS = 8
-"""Halvings beyond the digits of a number: the first bracket may be so much wider than the answer."""
+"""Bisections beyond the digits of a number: the first bracket may be that much wider than the root."""
 
 
 class LogisticMixtureMap(AbstractScalarMap):
     """z = logit(sum_k weight_k sigmoid((x - mean_k) / scale_k)).
 
-    Parameters of a number are raw log-weights, means and log-scales of the logistics. Zero gives the
-    identity exactly: all logistics are the standard one. There they also have the same gradient: what
-    sets them (a network, an `Elementwise`) has to start them at random to tell them apart.
+    The parameters are raw log-weights, means and log-scales of the logistics. Zero gives exactly the
+    identity: all logistics are standard. There they also have the same gradient, so whatever sets them
+    (a network, an `Elementwise`) must initialize them at random to tell them apart.
     """
 
     num_components: int = eqx.field(static=True, default=4)
@@ -45,28 +44,24 @@ class LogisticMixtureMap(AbstractScalarMap):
         """Three for each logistic."""
         return 3 * self.num_components
 
-    def forward_and_log_det(
-        self, z: Float[Array, "*shape"], params: Float[Array, "num_params *shape"]
-    ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+    def forward_and_log_det(self, z: Values, params: Params) -> tuple[Values, Values]:
         """Base to data: a root, with the gradient of the implicit function."""
         x = jax.lax.stop_gradient(self._root(z, params))
         image, log_slope = self.inverse_and_log_det(x, params)
-        # the value stays; its gradient is that of z minus the image of a root that stands still
+        # the value is unchanged; its gradient is that of z minus the image of a constant root
         residual = z - image
         rate = jax.lax.stop_gradient(jnp.exp(-log_slope))
         x = x + rate * (residual - jax.lax.stop_gradient(residual))
         return x, -self.inverse_and_log_det(x, params)[1]
 
-    def inverse_and_log_det(
-        self, x: Float[Array, "*shape"], params: Float[Array, "num_params *shape"]
-    ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-        """Data to base, in logarithms: a sigmoid of float32 is 1 from 17 on."""
+    def inverse_and_log_det(self, x: Values, params: Params) -> tuple[Values, Values]:
+        """Data to base, in logarithms: in float32 the sigmoid of 17 is 1."""
         log_weights, means, log_scales = self._components(params)
         arguments = (x[None] - means) * jnp.exp(-log_scales)
         log_below, log_above = jax.nn.log_sigmoid(arguments), jax.nn.log_sigmoid(-arguments)
         below, above = log_weights + log_below, log_weights + log_above
         z = jax.nn.logsumexp(below, axis=0) - jax.nn.logsumexp(above, axis=0)
-        # dz/dx = f/F + f/(1 - F), each a mean over the logistics: nothing large is subtracted
+        # dz/dx = f/F + f/(1 - F), each a mean over the logistics: no cancellation
         from_below = jax.nn.log_softmax(below, axis=0) + log_above - log_scales
         from_above = jax.nn.log_softmax(above, axis=0) + log_below - log_scales
         log_slope = jax.nn.logsumexp(jnp.logaddexp(from_below, from_above), axis=0)
@@ -80,9 +75,9 @@ class LogisticMixtureMap(AbstractScalarMap):
         return log_weights, soft_bound(raw_means, _MEAN_BOUND), log_scales
 
     def _root(self, z: Array, params: Array) -> Array:
-        """Where the map is `z`, by bisection.
+        """The root at which the map is `z`, by bisection.
 
-        The mixture is between its lowest and its highest logistic, so the root is between theirs.
+        The mixture is between its lowest and its highest logistic, so its root is between theirs.
         """
         log_weights, means, log_scales = self._components(params)
         rates, roots = jnp.exp(-log_scales), means + jnp.exp(log_scales) * z[None]

@@ -1,10 +1,10 @@
 """The monotone rational-quadratic spline.
 
-A box [-bound, bound] is cut into bins; in each the map is a quotient of two quadratics through the
-bin's corners, with given slopes there. Data to base evaluates the quotient, base to data solves a
-quadratic. Bins are few, so the bin of a number is found by comparing with all knots, and what belongs
-to it is picked by sums against the zeros and ones that come out: no gather, whose gradient would be a
-scatter, and no cumulative sum on the way back.
+A box [-bound, bound] is divided into bins; in each the map is a quotient of two quadratics through
+the bin's corners, with given slopes there. Data to base evaluates the quotient, base to data solves a
+quadratic. There are few bins, so the bin of a number is found by comparing it with all knots, and its
+parameters are selected by sums against the resulting zeros and ones: no gather, whose gradient would be
+a scatter, and no cumulative sum in the backward pass.
 
 References:
     Durkan, Bekasov, Murray, Papamakarios, "Neural spline flows", 2019.
@@ -18,14 +18,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from veilflow._core import check
-from veilflow.flows.scalar_map import AbstractScalarMap
-from veilflow.flows.scalar_maps.bounded import soft_bound
+from veilflow.flows.scalar_maps.simple import AbstractScalarMap, Params, Values, soft_bound
 
 _RAW_BOUND = 3.0
 """Slopes at knots stay within exp(-3) and exp(3), ratios of bins within exp(6)."""
 
 _EVEN_SHARE = 0.01
-"""Part of the box that is shared out evenly, so that no bin is narrower than float32 can resolve."""
+"""Share of the box divided evenly, so that no bin is narrower than float32 can resolve."""
 
 
 class _Bins(NamedTuple):
@@ -50,9 +49,9 @@ class _Bin(NamedTuple):
 class SplineMap(AbstractScalarMap):
     """Increasing bins inside [-bound, bound], the identity outside, slope 1 at the two ends.
 
-    Parameters of a number are raw widths, raw heights and raw slopes at the inner knots. Zero gives
-    the identity: bins of one size, slopes of 1. What is outside the box cannot be moved: set this
-    behind an `AffineMap` in a `Composed`.
+    The parameters are raw widths, raw heights and raw slopes at the inner knots. Zero gives the
+    identity: bins of equal size, slopes of 1. Numbers outside the box do not move: combine the spline
+    with an `AffineMap` in a `Composed`.
     """
 
     num_bins: int = eqx.field(static=True, default=8)
@@ -67,9 +66,7 @@ class SplineMap(AbstractScalarMap):
         """A width and a height for each bin, a slope for each knot between two bins."""
         return 3 * self.num_bins - 1
 
-    def forward_and_log_det(
-        self, z: Float[Array, "*shape"], params: Float[Array, "num_params *shape"]
-    ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+    def forward_and_log_det(self, z: Values, params: Params) -> tuple[Values, Values]:
         """Base to data: the root of a quadratic."""
         inside = jnp.abs(z) <= self.bound
         safe = jnp.where(inside, z, jnp.zeros_like(z))
@@ -79,9 +76,7 @@ class SplineMap(AbstractScalarMap):
         x = at.left + at.width * across
         return jnp.where(inside, x, z), jnp.where(inside, -_log_slope(at, across), 0)
 
-    def inverse_and_log_det(
-        self, x: Float[Array, "*shape"], params: Float[Array, "num_params *shape"]
-    ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+    def inverse_and_log_det(self, x: Values, params: Params) -> tuple[Values, Values]:
         """Data to base: the quotient itself."""
         inside = jnp.abs(x) <= self.bound
         safe = jnp.where(inside, x, jnp.zeros_like(x))
@@ -104,7 +99,7 @@ class SplineMap(AbstractScalarMap):
         return _Bins(shares(sizes[:num]), shares(sizes[num : 2 * num]), sizes[2 * num :])
 
     def _bin(self, bins: _Bins, value: Array, sizes: Array) -> _Bin:
-        """The bin of `value` on the side whose bins have these sizes."""
+        """The bin of `value`, on the side whose bins have these sizes."""
         knots = jnp.cumsum(sizes[:-1], axis=0) - self.bound
         # comparisons have no gradient: positions get theirs through the sums of sizes below
         past = (value[None] >= knots).astype(value.dtype)
@@ -122,18 +117,18 @@ class SplineMap(AbstractScalarMap):
 
 
 def _bump(t: Array) -> Array:
-    """The product t (1 - t), not below 0 where rounding put `t` past an end; its gradient stays."""
+    """The product t (1 - t), but at least 0 if rounding put `t` past an end; the gradient is kept."""
     bump = t * (1 - t)
     return bump - jax.lax.stop_gradient(jnp.minimum(bump, 0))
 
 
 def _denominator(at: _Bin, bump: Array) -> Array:
-    """Of the quotient; written as a sum of positive terms."""
+    """The denominator of the quotient, written as a sum of positive terms."""
     return at.height / at.width * (1 - 2 * bump) + (at.slope_left + at.slope_right) * bump
 
 
 def _log_slope(at: _Bin, across: Array) -> Array:
-    """Log-derivative of data to base, at a part `across` of the bin's width."""
+    """Log-derivative of data to base, at a fraction `across` of the bin's width."""
     slope, bump = at.height / at.width, _bump(across)
     numerator = (
         at.slope_right * jnp.square(across)
@@ -144,11 +139,11 @@ def _log_slope(at: _Bin, across: Array) -> Array:
 
 
 def _root(at: _Bin, up: Array) -> Array:
-    """The part of the bin's width at which the spline is up by a part `up` of the bin's height.
+    """The fraction of the bin's width at which the spline has risen by a fraction `up` of its height.
 
     With q = slope_left - up (slope_left + slope_right), the quadratic's discriminant is
-    q^2 + (2 slope)^2 up (1 - up): a sum of squares, positive because slopes are, so no rounding makes
-    it negative. The root is taken in the form that subtracts nothing, whatever the sign of q.
+    q^2 + (2 slope)^2 up (1 - up): a sum of nonnegative terms, so rounding cannot make it negative. The
+    root is written in the form without cancellation for either sign of q.
     """
     slope = at.height / at.width
     q = at.slope_left - up * (at.slope_left + at.slope_right)

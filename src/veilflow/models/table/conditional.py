@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, Key
 
-from veilflow.flows.code_flow import CodeFlow
-from veilflow.flows.code_sampler import FREE, CodeSampler
+from veilflow.flows.code_flow import FREE, CodeFlow, CodeSampler
 from veilflow.releases.table.cells import is_real
 from veilflow.tabular.codec import encode
 from veilflow.tabular.columns import Categorical, Ordinal

@@ -1,6 +1,7 @@
-"""A mixture of normals with full covariances."""
+"""Mixtures: of normals with full covariances, and of distributions of any kind."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import equinox as eqx
@@ -11,17 +12,18 @@ from jaxtyping import Array, Float, Key
 
 from veilflow._core import check
 from veilflow.flows._covariance import cholesky
-from veilflow.flows.base import AbstractBase
+from veilflow.flows.bases.simple import AbstractBase
+from veilflow.flows.flow import Flow
 from veilflow.nn.frozen import AbstractFrozen
 from veilflow.nn.outer import contract
 
 
 class GaussianMixture(AbstractBase, AbstractFrozen):
-    """K normals, one of which is drawn by its weight. Released or declared values, never trained.
+    """K normals, one of which is examples by its weight. Released or declared values, never trained.
 
-    The values are array leaves, so that mixtures of one shape share compiled code; that it is frozen
-    keeps the engine from training them. Build it with `create`: the factors belong together. The
-    density is made of the inverses, so it is these that are rounded, and the factors follow.
+    The values are array leaves, so that mixtures of one shape share compiled code; the module is
+    frozen, so the engine does not train them. Build it with `create`, which keeps the factors and their
+    inverses consistent: the density uses the inverses, so these are rounded and the factors follow.
     """
 
     dim: int = eqx.field(static=True)
@@ -30,7 +32,7 @@ class GaussianMixture(AbstractBase, AbstractFrozen):
     factors: Float[Array, "K dim dim"]
     """Lower Cholesky factors of the covariances."""
     inverse_factors: Float[Array, "K dim dim"]
-    """Their inverses: a density is then products only, no solve."""
+    """Their inverses, so that a density needs products only, no solve."""
 
     @classmethod
     def create(cls, weights: Any, means: Any, covariances: Any) -> "GaussianMixture":
@@ -45,7 +47,7 @@ class GaussianMixture(AbstractBase, AbstractFrozen):
             The mixture.
 
         Raises:
-            ValueError: If shapes differ, a value does not fit float32 or is not what it must be.
+            ValueError: If shapes differ, or a value is out of range or does not fit float32.
         """
         weights, means = np.asarray(weights, np.float64), np.asarray(means, np.float64)
         shape = np.shape(covariances)
@@ -65,8 +67,8 @@ class GaussianMixture(AbstractBase, AbstractFrozen):
             raise ValueError(f"weights must sum to 1, got {weights.sum()}. Divide by the sum.")
         factors = cholesky(covariances, name="every covariance")
         inverses = np.tril(np.linalg.inv(factors))
-        for values in (means, factors, inverses):
-            if not np.all(np.abs(values) <= np.finfo(np.float32).max):
+        for array in (means, factors, inverses):
+            if not np.all(np.abs(array) <= np.finfo(np.float32).max):
                 raise ValueError(
                     "means, covariances and their inverses must be finite and fit float32. "
                     "Use other units."
@@ -88,8 +90,8 @@ class GaussianMixture(AbstractBase, AbstractFrozen):
 
     def log_prob(self, z: Float[Array, " dim"]) -> Float[Array, ""]:
         """The natural log of the density at one example."""
-        # One matrix for all components, so that a batch is one product; means are taken out after it,
-        # which costs no digit that rounding the example has not cost already.
+        # One matrix for all components, so that a batch is one product. Means are subtracted after it,
+        # which loses no digit that rounding the example has not lost already.
         flat = self.inverse_factors.reshape(-1, self.dim)
         means = contract("kij,kj->ki", self.inverse_factors, self.means)
         white = contract("ij,j->i", flat, z).reshape(means.shape) - means
@@ -107,7 +109,7 @@ class GaussianMixture(AbstractBase, AbstractFrozen):
 
 
 def _factors(inverses: Float[np.ndarray, "K dim dim"]) -> Float[np.ndarray, "K dim dim"]:
-    """The lower triangular factors with these inverses, which must be such."""
+    """The lower triangular factors with these inverses, checked."""
     inverses, limits = np.asarray(inverses, np.float64), np.finfo(np.float32)
     if np.any(np.triu(inverses, 1)):
         raise ValueError("inverse factors must be lower triangular.")
@@ -117,3 +119,35 @@ def _factors(inverses: Float[np.ndarray, "K dim dim"]) -> Float[np.ndarray, "K d
     if not np.all(np.abs(factors) <= limits.max):
         raise ValueError("factors of covariances must be finite and fit float32. Use other units.")
     return factors.astype(np.float32)
+
+
+class Blend(AbstractBase):
+    """A mixture of distributions of any kind, with declared weights."""
+
+    dim: int = eqx.field(static=True)
+    bases: tuple[AbstractBase | Flow, ...]
+    weights: tuple[float, ...] = eqx.field(static=True)
+
+    def __init__(self, bases: Iterable[AbstractBase | Flow], weights: Iterable[float]):
+        """Check that there is one positive weight per base, and that they sum to 1."""
+        self.bases, self.weights = tuple(bases), tuple(map(float, weights))
+        for weight in self.weights:
+            check.positive(weight=weight)
+        if len(self.bases) != len(self.weights) or abs(math.fsum(self.weights) - 1) > 1e-6:
+            raise ValueError("a blend needs one weight for each base, and weights that sum to 1.")
+        if len({base.dim for base in self.bases}) != 1:
+            raise ValueError("all bases of a blend must have the same dimension.")
+        self.dim = self.bases[0].dim
+
+    def log_prob(self, z: Float[Array, " dim"]) -> Float[Array, ""]:
+        """The natural log of the density at one example."""
+        pairs = zip(self.bases, self.weights, strict=True)
+        parts = jnp.stack([base.log_prob(z) + math.log(w) for base, w in pairs])
+        # a component that overflows has no density there, but the others do
+        return jax.nn.logsumexp(jnp.where(jnp.isnan(parts), -jnp.inf, parts))
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, " dim"]:
+        """One example; the key is spent. Every base is sampled, which is cheap."""
+        which, *keys = jax.random.split(key, len(self.bases) + 1)
+        examples = jnp.stack([base.sample(k) for base, k in zip(self.bases, keys, strict=True)])
+        return examples[jax.random.categorical(which, jnp.log(jnp.asarray(self.weights)))]

@@ -1,11 +1,9 @@
-"""Noise whose shape is learnt: a small flow of its own, conditioned on the codes.
+"""Dequantizers: noise that spreads a code over an interval of length 1.
 
-Normal numbers are split in two. The first part stays; together with what a network makes of the codes
-it sets a mixture of logistics for each number of the second part. A sigmoid brings all into (0, 1).
-
-The paper's formula puts the mixture's distribution function, which is in (0, 1) already, into the
-sigmoid, so that noise would fill (0.5, 0.731) only. Flow++, which it follows, draws the function out
-to the line by a logit first, and so do we: that is `LogisticMixtureMap`.
+A flow has a density over numbers; codes have probabilities. The probability of a code is the integral
+of the density over its interval, p(x) = integral of p(x + u) over u in [0, 1). For noise u drawn from
+any density q on that interval, the mean of log p(x + u) - log q(u | x) is a lower bound of log p(x),
+and the bound is tighter the closer q is to the shape of the flow's density there.
 
 References:
     Ho, Chen, Srinivas, Duan, Abbeel, "Flow++: Improving flow-based generative models with
@@ -13,6 +11,7 @@ References:
 """
 
 import math
+from abc import abstractmethod
 
 import equinox as eqx
 import jax
@@ -21,26 +20,57 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from veilflow._core import check
-from veilflow.flows.bases.normal import StandardNormal
-from veilflow.flows.dequantizer import AbstractDequantizer
+from veilflow.flows.bases.simple import StandardNormal
 from veilflow.flows.network import MLP
 from veilflow.flows.scalar_maps.logistic_mixture import LogisticMixtureMap
 from veilflow.flows.variables import BELOW_ONE
 
+
+class AbstractDequantizer(eqx.Module):
+    """A distribution of noise for the codes of one record's listed variables.
+
+    Trained numbers are in layers of `veilflow.nn`, each called once.
+    """
+
+    @abstractmethod
+    def noise_and_log_prob(
+        self, codes: Int[Array, " listed"], key: Key[Array, ""]
+    ) -> tuple[Float[Array, " listed"], Float[Array, ""]]:
+        """Numbers in [0, 1), and the natural log of their density given the codes; spends the key."""
+
+
+class UniformDequantizer(AbstractDequantizer):
+    """Independent uniform noise, whatever the codes: nothing to train and nothing to clip."""
+
+    def noise_and_log_prob(
+        self, codes: Int[Array, " listed"], key: Key[Array, ""]
+    ) -> tuple[Float[Array, " listed"], Float[Array, ""]]:
+        """Numbers in [0, 1), and a log-density of zero; the key is spent."""
+        return jax.random.uniform(key, codes.shape), jnp.zeros(())
+
+
 _SPREAD = 1.702
-"""What normal numbers are multiplied with before the sigmoid: with this they start within 0.01 of
-uniform. With 1, as in the paper, the ends of an interval are ten times rarer than its middle, in the
-first part for ever, and importance weights there are as much larger."""
+"""Factor on normal numbers before the sigmoid, with which the noise starts within 0.01 of uniform.
+With 1, as in the paper, the ends of an interval are ten times rarer than its middle, for the first part
+of the noise permanently, and importance weights there are larger by the same factor."""
 
 
 class VariationalDequantizer(AbstractDequantizer):
-    """Noise set by two networks: one of the codes, one of that and of half of the noise."""
+    """Noise of a trained shape: a small flow conditioned on the codes.
+
+    Normal numbers are split in two. The first part is kept; with the output of a network of the codes,
+    it sets a mixture of logistics for each number of the second part. A sigmoid maps all to (0, 1).
+
+    The paper's formula applies the sigmoid to the mixture's distribution function, which is already in
+    (0, 1), so noise would fill (0.5, 0.731) only. Flow++, which the paper follows, applies a logit
+    first, and so does `LogisticMixtureMap`.
+    """
 
     of_codes: MLP
     of_noise: MLP
     mixture: LogisticMixtureMap
     sizes: tuple[int, ...] = eqx.field(static=True)
-    """How many codes each listed variable has."""
+    """Number of codes of each listed variable."""
     spread: float = eqx.field(static=True, default=_SPREAD)
 
     @classmethod
@@ -57,12 +87,12 @@ class VariationalDequantizer(AbstractDequantizer):
         """Noise that starts nearly uniform.
 
         Args:
-            sizes: How many codes each listed variable has; two variables or more.
+            sizes: Number of codes of each listed variable; two variables or more.
             key: Spent here, for the weights.
             hidden: Sizes of the hidden layers of both networks.
-            context: How many numbers the codes are summed up in.
-            num_components: Logistics of each mixture.
-            spread: Factor before the sigmoid; 1 is the paper's.
+            context: Size of the summary of the codes.
+            num_components: Number of logistics in each mixture.
+            spread: Factor before the sigmoid; 1 in the paper.
 
         Returns:
             The dequantizer.
@@ -106,7 +136,7 @@ class VariationalDequantizer(AbstractDequantizer):
     def noise_and_log_det(
         self, codes: Int[Array, " listed"], normal: Float[Array, " listed"]
     ) -> tuple[Float[Array, " listed"], Float[Array, ""]]:
-        """What normal numbers become, with the log absolute determinant of this map."""
+        """The noise made of normal numbers, with the log absolute determinant of this map."""
         kept, moved = normal[: self.of_noise.in_size], normal[self.of_noise.in_size :]
         # middles of the codes' intervals, on a scale from -1 to 1
         scaled = (2 * codes + 1) / np.asarray(self.sizes, np.float32) - 1
