@@ -10,6 +10,7 @@ import pytest
 import veilflow as vf
 from veilflow._core.codec import plain, restored
 from veilflow.engine.observed import num_parameters
+from veilflow.models.image import image_parts as parts
 from veilflow.models.image.architecture import (
     PRESETS,
     ImageArchitecture,
@@ -169,3 +170,31 @@ def test_smaller_images_take_fewer_steps_and_a_smaller_budget_slower_ones():
     assert rates[0] == (0.005, 0.0025)
     assert [r[0] for r in rates] == sorted(r[0] for r in rates)
     assert rates[3] == rates[4] == (0.01, 0.005)
+
+
+# -- how many images are in progress at once ---------------------------------------------------------
+
+
+def at_once(spec, monkeypatch, backend, num_records=60_000):
+    plan = vf.ImageFlow(spec=spec, budget=BUDGET, num_records=num_records).plan()
+    shapes, one = parts.model_shapes(plan), num_records / plan.num_parts
+    steps = parts.training_plan(plan.release(PrivateTraining), shapes, num_records=one)
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    return parts.images_at_once(shapes, plan.flow, steps, parts=plan.num_parts), steps
+
+
+def test_small_images_go_in_one_chunk_and_large_ones_in_several(monkeypatch):
+    size, plan = at_once(DIGITS, monkeypatch, "gpu")
+    assert size > plan.expected_batch_size
+    faces = vf.ImageSpec(height=256, width=256, channels=3, classes=range(2))
+    size, plan = at_once(faces, monkeypatch, "gpu", num_records=28_000)
+    assert plan.expected_batch_size == pytest.approx(1400)
+    assert 32 <= size < 300
+    taken = 2 * size * parts.bytes_per_image(PRESETS["256x256x3"])
+    assert taken <= 2**33
+    assert at_once(faces, monkeypatch, "cpu", num_records=28_000)[0] <= size
+
+
+def test_a_single_image_is_always_taken(monkeypatch):
+    monkeypatch.setattr(parts, "_DEVICE_LIMIT", 1)
+    assert at_once(DIGITS, monkeypatch, "gpu")[0] == 1
