@@ -33,6 +33,8 @@ CHEAP = ("logistic regression", "decision tree", "naive Bayes")
 @pytest.fixture(autouse=True)
 def one_thread():
     """Trees on a few hundred rows spend their time waiting for each other, on a busy machine."""
+    import sklearn.ensemble  # noqa: F401  only what is loaded can be limited
+
     with threadpool_limits(1):
         yield
 
