@@ -13,15 +13,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from veilflow.tabular.cells import Cells, read_column, say_nothing, texts
-from veilflow.tabular.columns import (
-    Boolean,
-    Categorical,
-    Column,
-    Datetime,
-    Numeric,
-    OpenCategorical,
-    Ordinal,
-)
+from veilflow.tabular.columns import Boolean, Column, Datetime, Listed, Numeric, OpenCategorical
 from veilflow.tabular.facts import EPOCH
 from veilflow.tabular.frames import open_table
 from veilflow.tabular.schema import Schema
@@ -122,7 +114,7 @@ def num_codes(column: Column, *, bins: int, values: Sequence[Any]) -> int:
 
 def listed(name: str, column: Column, *frames: "pd.DataFrame") -> tuple[Any, ...]:
     """The values of a column in the order of their codes; those of an open list are from the frames."""
-    if isinstance(column, Categorical | Ordinal):
+    if isinstance(column, Listed):
         return tuple(column.values)
     if isinstance(column, Boolean):
         return (False, True)
