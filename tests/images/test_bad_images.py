@@ -79,8 +79,18 @@ OTHER_FORMATS = {
     "half a jpeg": ("b.jpg", lambda p: cut(p, some_bytes(64, 64)), ImageSpec(64, 64), "damaged"),
     "half a map": ("b.pgm", lambda p: cut(p, GOOD), GRAY, "damaged, truncated"),
     "half a tiff": ("b.tif", lambda p: cut(p, GOOD), GRAY, "damaged, truncated"),
-    "text": ("b.txt", lambda p: p.write_text("SECRET"), GRAY, "is not an image file, which ends in"),
-    "webp": ("b.webp", lambda p: write_image(p, GOOD), COLOR, "is not an image file, which ends in"),
+    "text": (
+        "b.txt",
+        lambda p: p.write_text("SECRET"),
+        GRAY,
+        "is not an image file, which ends in",
+    ),
+    "webp": (
+        "b.webp",
+        lambda p: write_image(p, GOOD),
+        COLOR,
+        "is not an image file, which ends in",
+    ),
     "webp renamed": (
         "b.png",
         lambda p: write_image(p, GOOD, format="webp"),

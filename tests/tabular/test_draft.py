@@ -124,15 +124,16 @@ def test_the_limit_of_a_list_is_a_setting():
 
 
 @pytest.mark.filterwarnings("ignore:column 'late'")
-def test_a_draft_fits_its_own_data_and_shows_no_value_of_it(tmp_path):
+def test_a_draft_fits_its_own_data_and_shows_no_value_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("veilflow.tabular.draft.CHUNK", 1000)
     rng = np.random.default_rng(0)
     path = tmp_path / "t.csv"
     pd.DataFrame(
         {
-            "number": rng.normal(12345, 1, 150_000),
-            "word": rng.choice(["SECRET1", "SECRET2", ""], 150_000),
-            "id": [f"SECRET{i}" for i in range(150_000)],
-            "late": [1] * 149_999 + ["SECRET"],
+            "number": rng.normal(12345, 1, 2_500),
+            "word": rng.choice(["SECRET1", "SECRET2", ""], 2_500),
+            "id": [f"SECRET{i}" for i in range(2_500)],
+            "late": [1] * 2_499 + ["SECRET"],
         }
     ).to_csv(path, index=False)
     draft = draft_schema(path)
@@ -147,7 +148,7 @@ def test_a_draft_fits_its_own_data_and_shows_no_value_of_it(tmp_path):
     assert "SECRET" not in repr(draft)
     assert "1234" not in repr(draft)
     values, _ = open_values(path, draft)["id"]
-    assert len(encode(path, draft, vocabularies={"id": values[:10]})) == 150_000
+    assert len(encode(path, draft, vocabularies={"id": values[:10]})) == 2_500
 
 
 def test_a_column_of_no_readable_type_is_refused_by_name():
@@ -159,9 +160,9 @@ def test_a_column_of_no_readable_type_is_refused_by_name():
 @pytest.mark.parametrize("name", ["adult", "covertype"])
 def test_real_tables_come_back_as_they_were(name):
     (path, *_) = sorted(Path(os.environ["VEILFLOW_DATA"], name).glob("*.parquet"))
-    schema = draft_schema(path)
-    table = parquet.read_table(path)
-    found = decode(encode(path, schema), schema, like=table)
+    table = parquet.read_table(path).slice(0, 50_000)
+    schema = draft_schema(table)
+    found = decode(encode(table, schema), schema, like=table)
     for column in table.schema.names:
         before = table[column].cast(found.schema.field(column).type)
         # not a comparison that shows cells where it fails

@@ -1,6 +1,6 @@
 """Real data sets, read from the user's own folder and checked by hash; none is shipped.
 
-`VEILFLOW_DATA` names the folder. Without it the user's cache folder is searched.
+`VEILFLOW_DATA` names the folder; by default it is `veilflow` in the user's cache folder.
 """
 
 import hashlib
@@ -107,26 +107,26 @@ _FILES: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def available() -> tuple[str, ...]:
-    """The names `load` knows, whether or not their files are on this machine."""
+    """The names that `load` knows, whether or not their files are on this machine."""
     return tuple(sorted(_FILES))
 
 
 def load(name: str) -> "dict[str, pd.DataFrame | np.ndarray]":
     """Read a real data set from the folder `VEILFLOW_DATA`, after checking its hash.
 
-    Real people's rows are in some of these sets. They are read here without any protection: what
-    you compute from them is not private unless a mechanism made it so.
+    Some of these sets hold rows of real people. They are read without any protection: what you
+    compute from them is not private unless a mechanism made it so.
 
     Args:
         name: One of `available()`.
 
     Returns:
         The parts of the set by name: frames such as "train" and "test" (or "all" for a set without
-        a split), or arrays such as "x_train" for image sets.
+        a split), or arrays such as "x_train" for sets of images.
 
     Raises:
-        ValueError: If the name is unknown, or a file is not the one it should be.
-        FileNotFoundError: If a file is not there.
+        ValueError: If the name is unknown, or a file has another hash.
+        FileNotFoundError: If there is no such file.
     """
     if name not in _FILES:
         raise ValueError(f"name must be one of {', '.join(available())}, got {name!r}.")
@@ -144,13 +144,13 @@ def load(name: str) -> "dict[str, pd.DataFrame | np.ndarray]":
 
 
 def folder() -> Path:
-    """Where real data sets are looked for."""
-    named = os.environ.get("VEILFLOW_DATA")
-    return Path(named) if named else _cache() / "veilflow"
+    """The folder of real data sets."""
+    path = os.environ.get("VEILFLOW_DATA")
+    return Path(path) if path else _cache() / "veilflow"
 
 
 def _checked(name: str, file: str, sha256: str) -> bytes:
-    """The bytes of a file whose hash is right; hashed and parsed from one reading."""
+    """The bytes of a file after checking their hash."""
     try:
         data = (folder() / file).read_bytes()
     except FileNotFoundError:
@@ -164,17 +164,17 @@ def _checked(name: str, file: str, sha256: str) -> bytes:
             "VEILFLOW_DATA at the folder that has it. Generated sets need no files: see "
             "datasets.moons, gaussians, pinwheel and correlated."
         ) from None
-    found = hashlib.sha256(data).hexdigest()
-    if found != sha256:
+    actual = hashlib.sha256(data).hexdigest()
+    if actual != sha256:
         raise ValueError(
-            f"{file} has SHA-256 {found[:12]}..., but {name!r} is defined by {sha256[:12]}... It "
+            f"{file} has SHA-256 {actual[:12]}..., but {name!r} is defined by {sha256[:12]}... It "
             "is another version or a damaged copy; results on it would not be comparable."
         )
     return data
 
 
 def _cache() -> Path:
-    """The user's cache folder, where the operating system wants it."""
+    """The user's cache folder on this operating system."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":

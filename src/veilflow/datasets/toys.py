@@ -1,7 +1,7 @@
-"""Generated data sets with known moments; the two-dimensional ones are the classics of flow papers.
+"""Generated data sets with known moments; the two-dimensional ones are classics of flow papers.
 
-With `standardize=True` a set is shifted and scaled by the mean and standard deviation of its
-generator. These are public constants: unlike the moments of a sample, they cost nothing to use.
+`standardize=True` shifts and scales a set by the mean and standard deviation of its generator. These
+are public constants: unlike the moments of a sample, they cost nothing to use.
 """
 
 import math
@@ -22,7 +22,7 @@ def moons(
     Args:
         n: Number of points.
         noise: Standard deviation of the Gaussian noise around the half circles.
-        seed: For the same points again; None draws new ones.
+        seed: Seed for reproducible points; None draws new ones.
         standardize: Shift and scale by the generator's mean and standard deviation.
 
     Returns:
@@ -59,9 +59,9 @@ def gaussians(
     Args:
         n: Number of points.
         components: Number of Gaussians; at least 3.
-        radius: Of the circle their centers lie on.
-        std: Standard deviation of each, in both directions.
-        seed: For the same points again; None draws new ones.
+        radius: Radius of the circle on which their centers lie.
+        std: Standard deviation of each Gaussian, in both directions.
+        seed: Seed for reproducible points; None draws new ones.
         standardize: Shift and scale by the generator's mean and standard deviation.
 
     Returns:
@@ -100,7 +100,7 @@ def pinwheel(
         radial_std: Standard deviation along an arm.
         tangential_std: Standard deviation across an arm.
         rate: How strongly the arms are bent; an arm at distance r turns by `rate * exp(r)`.
-        seed: For the same points again; None draws new ones.
+        seed: Seed for reproducible points; None draws new ones.
         standardize: Shift and scale by the generator's mean and standard deviation.
 
     Returns:
@@ -116,8 +116,8 @@ def pinwheel(
     arm = 2 * math.pi / arms * rng.permutation(np.arange(n) % arms)
     angle = arm + rate * np.exp(along)
     cos, sin = np.cos(angle), np.sin(angle)
-    # A turn keeps lengths, and three or more arms keep the plane's symmetry: the mean is zero and
-    # both coordinates have half of the mean squared length as variance.
+    # Rotations keep lengths, and three or more arms are symmetric: the mean is zero, and the variance
+    # of both coordinates is half of the mean squared length.
     variance = (1 + radial_std**2 + tangential_std**2) / 2
     return _finish(
         np.stack([along * cos + across * sin, across * cos - along * sin], axis=1),
@@ -132,13 +132,13 @@ def correlated(n: int, dim: int = 10, *, seed: int | None = None) -> Float[np.nd
 
     The first feature is standard normal. Feature j is `sin(1.5 x[j-1]) + s z`, where z is standard
     normal and the spread s is `0.2 + 0.2 / (1 + exp(-2 x[j-2]))`, so features depend on each other
-    in ways a single Gaussian cannot hold. From the second on, features stay within [-4, 4] except
-    with a probability below 1e-12 each.
+    in ways that no single Gaussian can model. From the second on, each feature lies within [-4, 4]
+    except with a probability below 1e-12.
 
     Args:
         n: Number of rows.
         dim: Number of features.
-        seed: For the same rows again; None draws new ones.
+        seed: Seed for reproducible rows; None draws new ones.
 
     Returns:
         The rows.

@@ -1,6 +1,6 @@
-"""How good a model is, measured on real rows; what comes from private rows is as private as they are.
+"""The quality of a model, measured on real rows; results from private rows are as private as they are.
 
-Nothing in this folder is paid for: its results are for the curator, for public or generated data, or
+Nothing in this folder is paid for. Its results are for the curator, for public or generated data, or
 for a mechanism to release.
 """
 
@@ -10,9 +10,8 @@ from veilflow.evaluation.classifiers import (
     Score,
     compare_classifiers,
 )
-from veilflow.evaluation.detection import detection_score
+from veilflow.evaluation.detection import Roc, detection_score, roc_curve
 from veilflow.evaluation.rank_correlation import RankCorrelations, compare_rank_correlations
-from veilflow.evaluation.roc import Roc, roc_curve
 from veilflow.evaluation.table_marginals import TableMarginals, compare_table_marginals
 from veilflow.evaluation.table_report import (
     TableReport,

@@ -1,8 +1,9 @@
-"""Does a synthetic table teach what the real one teaches? Trained on one, tested on the other.
+"""Classifiers trained on synthetic rows and tested on real ones.
 
-The scores are as private as the real rows they are computed on.
+The scores are as private as the real rows on which they are computed.
 """
 
+import importlib
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -11,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from veilflow._core import check
-from veilflow.evaluation._cells import check_frames, subsample
-from veilflow.evaluation._features import FeatureMap, label_codes
+from veilflow.evaluation._cells import FeatureMap, check_frames, label_codes, subsample
 from veilflow.tabular.schema import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _ROWS_PER_CLASS = 10
-"""Early stopping holds a tenth of the training rows out, and wants a row of each class there."""
+"""Early stopping holds out a tenth of the training rows, and needs a row of each class there."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """How well a classifier trained on synthetic rows does on real ones. As private as those.
+    """The scores of a classifier that was trained on synthetic rows, on real rows. As private as those.
 
     Attributes:
-        macro_f1: The mean of the classes' F1 scores, over classes that occur or are predicted.
-        auroc: Area under the ROC curve; of more than two classes, the mean of each against the rest.
-        average_precision: Of the last class of the label, if there are two classes.
+        macro_f1: The mean F1 score over the classes that occur or are predicted.
+        auroc: The area under the ROC curve; with more than two classes, the mean over each class
+            against the rest.
+        average_precision: That of the last class of the label, if there are two classes.
     """
 
     macro_f1: float
@@ -42,7 +43,7 @@ class ClassifierScores:
     """Scores of several classifiers. As private as the real rows.
 
     Attributes:
-        scores: By classifier.
+        scores: The scores by classifier.
     """
 
     scores: dict[str, Score]
@@ -50,11 +51,11 @@ class ClassifierScores:
     @property
     def mean(self) -> Score:
         """The means over the classifiers."""
-        found = self.scores.values()
-        precisions = [s.average_precision for s in found if s.average_precision is not None]
+        scores = self.scores.values()
+        precisions = [s.average_precision for s in scores if s.average_precision is not None]
         return Score(
-            macro_f1=float(np.mean([s.macro_f1 for s in found])),
-            auroc=float(np.mean([s.auroc for s in found])),
+            macro_f1=float(np.mean([s.macro_f1 for s in scores])),
+            auroc=float(np.mean([s.auroc for s in scores])),
             average_precision=float(np.mean(precisions)) if precisions else None,
         )
 
@@ -77,25 +78,25 @@ def compare_classifiers(
 ) -> ClassifierScores:
     """Train classifiers on synthetic rows and test them on real ones. As private as `real`.
 
-    All columns but the label are features: an indicator for each value that the schema lists, one
-    more for missing cells; numbers standardized by the mean and deviation of the synthetic rows,
-    missing ones at that mean with an indicator beside it.
+    All columns but the label are features: an indicator for each value that the schema lists and for
+    missing cells; numbers standardized by the mean and standard deviation of the synthetic rows, where
+    missing ones are at the mean and have an indicator.
 
     Scores are defined for poor synthetic tables, too. A class with fewer than two synthetic rows is
-    not learned: its probability is 0, its F1 score as well. If a single class is left, or no feature
-    varies, the answer is the share of each class, whatever the row.
+    not learned: its probability and its F1 score are 0. If a single class is left, or no feature
+    varies, the prediction for every row is the share of each class.
 
     Args:
-        real: Real rows the model was not fitted to.
-        synthetic: Rows a model made. Real training rows in their place give the reference.
-        schema: Of both, with a label.
-        classifiers: Which of `CLASSIFIERS`; all nine where not given.
+        real: Real rows to which the model was not fitted.
+        synthetic: Rows that a model sampled. Real training rows in their place give the reference.
+        schema: The schema of both tables, with a label.
+        classifiers: Some of `CLASSIFIERS`; by default all nine.
         max_rows: Larger tables are measured on this many rows, drawn at random.
-        seed: Of that draw and of the classifiers.
+        seed: The seed of that draw and of the classifiers.
 
     Raises:
-        ValueError: The schema has no label of classes, real rows are all of one class, or there are
-            fewer than ten synthetic rows per class.
+        ValueError: If the schema has no label of classes, all real rows are of one class, or there
+            are fewer than ten synthetic rows per class.
     """
     names = tuple(classifiers) or tuple(CLASSIFIERS)
     for name in names:
@@ -105,17 +106,19 @@ def compare_classifiers(
     real, synthetic = (subsample(f, max_rows, seed=seed) for f in (real, synthetic))
     truth, labels, num_classes = label_codes(real, synthetic, schema)
     if (truth == truth[0]).all():
-        raise ValueError("real must hold rows of at least two classes: nothing can be told apart.")
+        raise ValueError(
+            "real must hold rows of at least two classes, or there is nothing to predict."
+        )
     usable = (np.bincount(labels[labels >= 0], minlength=num_classes) >= 2)[labels] & (labels >= 0)
-    taught: Any = synthetic[usable]
+    learned: Any = synthetic[usable]
     labels = labels[usable]
     if len(labels) < _ROWS_PER_CLASS * max(1, len(np.unique(labels))):
         raise ValueError(
             f"synthetic must have at least {_ROWS_PER_CLASS} rows for each class it has. Sample "
             "more rows: as many as there were training rows is usual."
         )
-    features = FeatureMap.of(taught, schema)
-    train, test = features(taught), features(real, strict=True)
+    features = FeatureMap.of(learned, schema)
+    train, test = features(learned), features(real, strict=True)
     nothing_to_learn = (labels == labels[0]).all() or (train == train[0]).all()
     scores = {}
     for name in names:
@@ -123,23 +126,22 @@ def compare_classifiers(
             shares = np.bincount(labels, minlength=num_classes) / len(labels)
             probabilities = np.broadcast_to(shares, (len(truth), num_classes))
         else:
-            probabilities = _answers(CLASSIFIERS[name](seed), train, labels, test, num_classes)
+            probabilities = _predict(CLASSIFIERS[name](seed), train, labels, test, num_classes)
         scores[name] = _score(truth, probabilities)
     return ClassifierScores(scores)
 
 
-def _answers(
+def _predict(
     classifier: Any, train: np.ndarray, labels: np.ndarray, test: np.ndarray, num_classes: int
 ) -> np.ndarray:
-    """Probabilities of all classes for each test row; of those that were not learned, 0."""
+    """Probabilities of all classes for each test row; 0 for classes that were not learned."""
+    probabilities = np.zeros((len(test), num_classes))
     with warnings.catch_warnings():
-        # not converged, collinear, a class that is rare: findings about the rows, not about the call
+        # not converged, collinear, a rare class: findings about the rows, not about the call
         warnings.simplefilter("ignore")
         classifier.fit(train, labels)
-        found = classifier.predict_proba(test)
-    answers = np.zeros((len(test), num_classes))
-    answers[:, classifier.classes_] = found
-    return answers
+        probabilities[:, classifier.classes_] = classifier.predict_proba(test)
+    return probabilities
 
 
 def _score(truth: np.ndarray, probabilities: np.ndarray) -> Score:
@@ -156,70 +158,34 @@ def _score(truth: np.ndarray, probabilities: np.ndarray) -> Score:
     return Score(float(f1), float(np.mean(areas)), precision)
 
 
-def _logistic_regression(seed: int) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    return LogisticRegression(max_iter=500, random_state=seed)
+Maker = Callable[[int], Any]
+"""From a seed to a classifier."""
 
 
-def _decision_tree(seed: int) -> Any:
-    from sklearn.tree import DecisionTreeClassifier
+def _classifier(module: str, kind: str, *, seeded: bool = True, **settings: Any) -> Maker:
+    """A maker of a classifier of scikit-learn, which is imported when one is made."""
 
-    return DecisionTreeClassifier(random_state=seed)
+    def make(seed: int) -> Any:
+        cls = getattr(importlib.import_module(f"sklearn.{module}"), kind)
+        return cls(**settings, **({"random_state": seed} if seeded else {}))
 
-
-def _gradient_boosting(seed: int) -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    return HistGradientBoostingClassifier(random_state=seed)
+    return make
 
 
-def _random_forest(seed: int) -> Any:
-    from sklearn.ensemble import RandomForestClassifier
-
-    return RandomForestClassifier(random_state=seed)
-
-
-def _ada_boost(seed: int) -> Any:
-    from sklearn.ensemble import AdaBoostClassifier
-
-    return AdaBoostClassifier(random_state=seed)
-
-
-def _bagging(seed: int) -> Any:
-    from sklearn.ensemble import BaggingClassifier
-
-    return BaggingClassifier(random_state=seed)
-
-
-def _neural_network(seed: int) -> Any:
-    from sklearn.neural_network import MLPClassifier
-
-    return MLPClassifier(early_stopping=True, max_iter=50, random_state=seed)
-
-
-def _linear_discriminant(seed: int) -> Any:
-    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
-    return LinearDiscriminantAnalysis()
-
-
-def _naive_bayes(seed: int) -> Any:
-    from sklearn.naive_bayes import GaussianNB
-
+CLASSIFIERS: dict[str, Maker] = {
+    "logistic regression": _classifier("linear_model", "LogisticRegression", max_iter=500),
+    "decision tree": _classifier("tree", "DecisionTreeClassifier"),
+    "gradient boosting": _classifier("ensemble", "HistGradientBoostingClassifier"),
+    "random forest": _classifier("ensemble", "RandomForestClassifier"),
+    "AdaBoost": _classifier("ensemble", "AdaBoostClassifier"),
+    "bagging": _classifier("ensemble", "BaggingClassifier"),
+    "neural network": _classifier(
+        "neural_network", "MLPClassifier", early_stopping=True, max_iter=50
+    ),
+    "linear discriminant": _classifier(
+        "discriminant_analysis", "LinearDiscriminantAnalysis", seeded=False
+    ),
     # with the default smoothing, one-hot columns make it rank synthetic tables above real ones
-    return GaussianNB(var_smoothing=1e-2)
-
-
-CLASSIFIERS: dict[str, Callable[[int], Any]] = {
-    "logistic regression": _logistic_regression,
-    "decision tree": _decision_tree,
-    "gradient boosting": _gradient_boosting,
-    "random forest": _random_forest,
-    "AdaBoost": _ada_boost,
-    "bagging": _bagging,
-    "neural network": _neural_network,
-    "linear discriminant": _linear_discriminant,
-    "naive Bayes": _naive_bayes,
+    "naive Bayes": _classifier("naive_bayes", "GaussianNB", seeded=False, var_smoothing=1e-2),
 }
-"""The nine classifiers by name, made from a seed; as scikit-learn sets them, but for what is given."""
+"""The nine classifiers by name, made from a seed; scikit-learn's defaults but for these settings."""

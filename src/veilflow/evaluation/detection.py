@@ -1,12 +1,14 @@
-"""Can a classifier tell synthetic rows from real ones? A score of 0.5 means that it cannot.
+"""Telling rows apart: anomalies by their likelihood, and synthetic rows from real ones by trees.
 
-The score is as private as the real rows.
+Curves and scores are computed from real rows without noise: they are as private as these rows.
 """
 
 import warnings
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
 
 from veilflow._core import check
 from veilflow.evaluation._cells import (
@@ -24,7 +26,45 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MAX_CATEGORIES = 255
-"""What the discriminator takes as categories; longer lists it sees as ordered codes."""
+"""The most categories that the trees take; values of longer lists are ordered codes to them."""
+
+
+@dataclass(frozen=True)
+class Roc:
+    """The ROC curve of a likelihood as an anomaly score. As private as the rows that were scored.
+
+    Attributes:
+        false_positive: The share of ordinary rows that are called anomalies, increasing.
+        true_positive: The share of anomalies that are found, at the same thresholds.
+        auroc: The area under the curve: the probability that an anomaly scores below an ordinary
+            row, where ties count one half.
+    """
+
+    false_positive: Float[np.ndarray, " points"]
+    true_positive: Float[np.ndarray, " points"]
+    auroc: float
+
+
+def roc_curve(ordinary: Any, anomalous: Any) -> Roc:
+    """The ROC curve of a low log density as the sign of an anomaly.
+
+    No threshold is chosen: one tuned on labeled test rows would be neither fair nor free.
+
+    Args:
+        ordinary: Log densities of ordinary rows; minus infinity is allowed.
+        anomalous: Log densities of anomalies.
+    """
+    from sklearn import metrics
+
+    scores = [np.asarray(values, dtype=np.float64) for values in (ordinary, anomalous)]
+    for name, values in zip(("ordinary", "anomalous"), scores, strict=True):
+        if values.ndim != 1 or values.size == 0 or np.isnan(values).any():
+            raise ValueError(f"{name} must be log densities of at least one row, without NaN.")
+    # ranks keep order and ties of the scores, and turn infinities into finite numbers
+    ranks = np.unique(np.concatenate(scores), return_inverse=True)[1]
+    labels = np.arange(len(ranks)) >= len(scores[0])
+    false, true, _ = metrics.roc_curve(labels, -ranks)
+    return Roc(false, true, float(metrics.roc_auc_score(labels, -ranks)))
 
 
 def detection_score(
@@ -36,23 +76,27 @@ def detection_score(
     max_rows: int = 50_000,
     seed: int = 0,
 ) -> float:
-    """Area under the ROC curve of gradient-boosted trees that tell the tables apart, cross-validated.
+    """The cross-validated area under the ROC curve of boosted trees that tell two tables apart.
 
-    1 means that every synthetic row is found out. Scores below 0.5 are chance, or come from rows
-    that are in both tables: a row seen as real in training is called real again. So give real rows
-    that the model was not fitted to.
+    0.5 means that they cannot, and 1 that they recognize every synthetic row. Scores below 0.5 are
+    chance, or come from rows in both tables: a row that was real in training is called real again.
+    So give real rows to which the model was not fitted.
 
     Args:
         real: Real rows. The score is as private as they are.
-        synthetic: Rows a model made.
-        schema: Of both.
-        folds: Of the cross-validation; the score is the mean over them.
-        max_rows: At most this many rows of each table are used; of both, as many as the smaller has.
-        seed: Of that draw, of the folds and of the trees.
+        synthetic: Rows that a model sampled.
+        schema: The schema of both tables.
+        folds: The number of folds of the cross-validation; the score is the mean over them.
+        max_rows: The most rows of each table to use; of both, as many as the smaller table has.
+        seed: The seed of that draw, of the folds and of the trees.
 
     Raises:
-        ValueError: A table has fewer rows than there are folds.
+        ValueError: If a table has fewer rows than there are folds.
     """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.metrics import roc_auc_score
+    from sklearn.model_selection import StratifiedKFold
+
     check.count(folds=folds, at_least=2)
     check.count(max_rows=max_rows, at_least=folds)
     check_frames(schema, real=real, synthetic=synthetic)
@@ -62,25 +106,21 @@ def detection_score(
     real, synthetic = (subsample(frame, size, seed=seed) for frame in (real, synthetic))
     cells, is_category = _cells(real, synthetic, schema)
     labels = np.repeat([0, 1], size)
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.metrics import roc_auc_score
-    from sklearn.model_selection import StratifiedKFold
-
     scores = []
     for train, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(cells, labels):
         trees = HistGradientBoostingClassifier(random_state=seed)
         trees.set_params(categorical_features=is_category)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a column without any value is one more thing to see
-            found = trees.fit(cells[train], labels[train]).predict_proba(cells[test])[:, 1]
-        scores.append(roc_auc_score(labels[test], found))
+            warnings.simplefilter("ignore")  # about columns without any value
+            shares = trees.fit(cells[train], labels[train]).predict_proba(cells[test])[:, 1]
+        scores.append(roc_auc_score(labels[test], shares))
     return float(np.mean(scores))
 
 
 def _cells(
     real: "pd.DataFrame", synthetic: "pd.DataFrame", schema: Schema
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both tables below each other, numbers with gaps and codes; and which columns are categories."""
+    """The cells of both tables, numbers with gaps and codes, and which columns are categories."""
     columns, is_category = [], []
     for name, column in schema.columns.items():
         if column.has_position:

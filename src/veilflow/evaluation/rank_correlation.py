@@ -1,4 +1,4 @@
-"""Do numbers rise together as they should? Kendall's tau of all pairs, real beside synthetic.
+"""Kendall's rank correlation of all pairs of number columns, in real and in synthetic rows.
 
 The result is as private as the real rows.
 """
@@ -26,8 +26,8 @@ class RankCorrelations:
 
     Attributes:
         columns: The columns of numbers and moments, in the order of the schema.
-        real: Of the real rows.
-        synthetic: Of the synthetic rows.
+        real: The matrix of the real rows.
+        synthetic: The matrix of the synthetic rows.
     """
 
     columns: tuple[str, ...]
@@ -36,12 +36,12 @@ class RankCorrelations:
 
     @property
     def errors(self) -> Float[np.ndarray, " pairs"]:
-        """Synthetic less real, once for every pair of columns."""
+        """Synthetic minus real, once for every pair of columns."""
         return (self.synthetic - self.real)[np.triu_indices(len(self.columns), 1)]
 
     @property
     def rmse(self) -> float:
-        """The root of the mean squared error over pairs; NaN if there are none."""
+        """The root mean squared error over pairs; NaN if there are none."""
         return float(np.sqrt(np.mean(self.errors**2))) if self.errors.size else float("nan")
 
     @property
@@ -71,16 +71,16 @@ def compare_rank_correlations(
 ) -> RankCorrelations:
     """Kendall's tau-b of all pairs of columns of numbers and moments. As private as `real`.
 
-    A missing number has no rank: each pair of columns is measured on the rows that have both. Where
-    there is no order to agree on (a constant column, fewer than two such rows) tau is taken as 0.
+    A missing number has no rank: each pair of columns is measured on the rows that have both numbers.
+    If a column is constant, or there are fewer than two such rows, tau is defined as 0.
 
     Args:
         real: Real rows.
-        synthetic: Rows a model made.
-        schema: Of both.
-        max_rows: Tables with more rows are measured on this many of them, drawn at random. That
-            moves a tau by about 2 / (3 sqrt(max_rows)): 0.002 for 100,000.
-        seed: Of that draw.
+        synthetic: Rows that a model sampled.
+        schema: The schema of both tables.
+        max_rows: Larger tables are measured on this many rows, drawn at random. That changes a tau
+            by about 2 / (3 sqrt(max_rows)): 0.002 for 100,000.
+        seed: The seed of that draw.
     """
     check.count(max_rows=max_rows, at_least=2)
     check_frames(schema, real=real, synthetic=synthetic)
@@ -107,5 +107,5 @@ def _tau(x: np.ndarray, y: np.ndarray) -> float:
     x, y = x[both], y[both]
     if x.size < 2 or (x == x[0]).all() or (y == y[0]).all():
         return 0.0
-    found: Any = kendalltau(x, y)
-    return float(found.statistic)
+    result: Any = kendalltau(x, y)
+    return float(result.statistic)

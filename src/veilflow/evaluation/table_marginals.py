@@ -1,6 +1,6 @@
-"""Total variation of all columns, and of all pairs of columns, of a real and a synthetic table.
+"""Total variation distance between a real and a synthetic table, by column and by pair of columns.
 
-Half the L1 distance of two histograms: 0 when they agree, 1 when they never meet. The result is as
+It is half the L1 distance of two histograms: 0 if they agree, 1 if they are disjoint. The result is as
 private as the real rows: nothing here adds noise.
 """
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CHUNK = 1 << 18
-"""Rows counted at a time."""
+"""The number of rows that are counted at a time."""
 
 _DENSE = 1 << 22
-"""Cells of the largest histogram that is kept in full; in larger ones only cells with rows are."""
+"""The cells of the largest dense histogram; larger ones keep only the cells that have rows."""
 
 
 @dataclass(frozen=True)
 class TableMarginals:
-    """Total variations of a real and a synthetic table. As private as the real rows.
+    """Total variation distances between two tables. As private as the real rows.
 
     Attributes:
-        one_way: By column.
-        two_way: By pair of columns, in the order of the schema.
+        one_way: The distance by column.
+        two_way: The distance by pair of columns, in the order of the schema.
     """
 
     one_way: dict[str, float]
@@ -55,7 +55,7 @@ class TableMarginals:
         return float(np.mean(list(self.two_way.values()))) if self.two_way else float("nan")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, columns and pairs with the largest distance first."""
+        """Plain JSON values, with the largest distances first."""
         two_way = sorted(self.two_way.items(), key=lambda item: -item[1])
         return {
             "mean_one_way": self.mean_one_way,
@@ -67,7 +67,7 @@ class TableMarginals:
 
 @dataclass(frozen=True)
 class _Coded:
-    """One column of both tables, and how many codes it has."""
+    """One column of both tables, and its number of codes."""
 
     real: Codes
     synthetic: Codes
@@ -77,19 +77,19 @@ class _Coded:
 def compare_table_marginals(
     real: "pd.DataFrame", synthetic: "pd.DataFrame", schema: Schema, *, bins: int = 20
 ) -> TableMarginals:
-    """Total variation of every column and every pair of columns. As private as `real`.
+    """The total variation of every column and every pair of columns. As private as `real`.
 
     Numbers and moments are counted in equal bins of their declared range, missing cells in a bin of
     their own. Values of a synthetic table that the schema does not list count as one more value.
 
-    Memory beyond the frames is a byte per cell (two or four in columns of many values), and what
-    one pair of columns takes.
+    Beyond the frames this takes a byte of memory per cell (two or four in columns of many values), and
+    the histogram of one pair of columns.
 
     Args:
         real: Real rows.
-        synthetic: Rows a model made; as many as you like.
-        schema: Of both.
-        bins: Of columns of numbers.
+        synthetic: Rows that a model sampled, in any number.
+        schema: The schema of both tables.
+        bins: The number of bins for numbers and moments.
     """
     check.count(bins=bins)
     check_frames(schema, real=real, synthetic=synthetic)
@@ -131,7 +131,7 @@ def _dense_counts(columns: Sequence[Codes], sizes: Sequence[int]) -> np.ndarray:
 
 
 def _sparse_counts(real: Codes, synthetic: Codes) -> tuple[np.ndarray, np.ndarray]:
-    """Counts in the cells that have a row at all; the others cannot differ."""
+    """Counts in the cells that have a row at all."""
     cells, places = np.unique(np.concatenate([real, synthetic]), return_inverse=True)
     parts = places[: real.size], places[real.size :]
     first, second = (np.bincount(part, minlength=cells.size) for part in parts)

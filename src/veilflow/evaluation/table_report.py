@@ -1,4 +1,4 @@
-"""All measures of a synthetic table in one report; as private as the real rows it was made with."""
+"""All measures of a synthetic table in one report, which is as private as the real rows."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ValueShare:
-    """Which part of the rows has one exact value in a column. As private as the real rows.
+    """The share of rows with one exact value in a column. As private as the real rows.
 
-    A spike at zero is easily smeared out by a model.
+    A model easily smears out a spike at zero.
     """
 
     real: float
@@ -31,14 +31,14 @@ class ValueShare:
 
 @dataclass(frozen=True, kw_only=True)
 class TableReport:
-    """What a synthetic table is worth. As private as the real rows.
+    """The quality of a synthetic table. As private as the real rows.
 
     Attributes:
-        marginals: Total variation from the training rows, of columns and of pairs.
-        rank_correlations: Kendall's tau beside that of the training rows.
-        classifiers: Trained on synthetic rows, tested on the test rows; None without a label.
-        detection: How well trees tell synthetic rows from test rows: 0.5 if they cannot.
-        zeros: By numeric column, the share of exact zeros, beside that of the training rows.
+        marginals: The total variation distance from the training rows.
+        rank_correlations: Kendall's tau in the training rows and in the synthetic rows.
+        classifiers: Scores on the test rows after training on synthetic rows; None without a label.
+        detection: The AUROC of trees that tell synthetic rows from test rows: 0.5 if they cannot.
+        zeros: By numeric column, the share of exact zeros in the training rows and synthetic rows.
     """
 
     marginals: TableMarginals
@@ -67,18 +67,18 @@ def table_report(
     classifiers: Sequence[str] = (),
     seed: int = 0,
 ) -> TableReport:
-    """Measure a synthetic table in every way there is. As private as the real rows.
+    """Compute every measure of a synthetic table. As private as the real rows.
 
-    With `real_train` as `synthetic` it tells what real rows reach; with `real_test`, how far two
-    draws of the same kind are apart.
+    With `real_train` as `synthetic`, the report shows what real rows achieve; with `real_test`, the
+    distance between two samples of the same distribution.
 
     Args:
-        real_train: The rows the model was fitted to.
-        real_test: Rows held out.
-        synthetic: Rows the model made, as many as training rows if scores are to be compared.
-        schema: Of all three.
-        classifiers: Which of `CLASSIFIERS`; all nine where not given.
-        seed: Of all that is drawn.
+        real_train: The rows to which the model was fitted.
+        real_test: Rows that were held out.
+        synthetic: Rows that the model sampled; as many as training rows, to make scores comparable.
+        schema: The schema of all three tables.
+        classifiers: Some of `CLASSIFIERS`; by default all nine.
+        seed: The seed of all random choices.
     """
     scores = None
     if schema.label is not None:
@@ -97,20 +97,20 @@ def table_report(
 def compare_value_shares(
     real: "pd.DataFrame", synthetic: "pd.DataFrame", schema: Schema, *, value: float = 0.0
 ) -> dict[str, ValueShare]:
-    """The share of cells that are exactly `value`, of every numeric column. As private as `real`.
+    """The share of cells of each numeric column that are exactly `value`. As private as `real`.
 
-    Missing cells are among all cells, and are no value.
+    Missing cells count as cells with another value.
 
     Args:
         real: Real rows.
-        synthetic: Rows a model made.
-        schema: Of both.
-        value: The value to look for.
+        synthetic: Rows that a model sampled.
+        schema: The schema of both tables.
+        value: The value to count.
     """
     check_frames(schema, real=real, synthetic=synthetic)
     shares = {}
     for name, column in schema.columns.items():
         if isinstance(column, Numeric):
-            found = [np.mean(numbers(f, name, column) == value) for f in (real, synthetic)]
-            shares[name] = ValueShare(real=float(found[0]), synthetic=float(found[1]))
+            means = (np.mean(numbers(f, name, column) == value) for f in (real, synthetic))
+            shares[name] = ValueShare(*map(float, means))
     return shares

@@ -38,8 +38,8 @@ def target_kind(path: str | os.PathLike[str], spec: ImageSpec) -> str:
     kind = FOLDER if path.is_dir() else path.suffix.lower()
     if kind not in (FOLDER, *_FILES):
         raise ValueError(
-            "images are written to a .npz file, to a .png file (side by side), or to a folder, whose "
-            f"name has no suffix; got {path.name}."
+            "images are written to a file that ends in .npz or .png (side by side), or to a folder, "
+            f"whose name has no suffix; got {path.name}."
         )
     # a class list may come from somebody else's file: its names must not lead out of the folder
     if kind == FOLDER and not all(map(_is_folder_name, map(str, spec.classes))):

@@ -62,7 +62,7 @@ def area(
 
     None where all records are of one class.
     """
-    from veilflow.evaluation.roc import roc_curve
+    from veilflow.evaluation.detection import roc_curve
 
     found = []
     for place in range(chances.shape[1]):

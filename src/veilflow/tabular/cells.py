@@ -14,7 +14,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Shaped
 from pyarrow import compute
 
-from veilflow.tabular.columns import Boolean, Categorical, Column, Datetime, Numeric, Ordinal
+from veilflow.tabular.columns import Boolean, Column, Datetime, Listed, Numeric
 from veilflow.tabular.facts import EPOCH, OTHER
 from veilflow.tabular.words import MISSING_WORDS, WrongType, array_words, type_name, valid_text
 
@@ -98,10 +98,10 @@ def read_column(
             cells = numbers(array)
         elif isinstance(column, Boolean):
             cells = _by_text(array, _lookup(lambda word: _TRUTHS.get(word.lower())))
-        elif isinstance(column, Categorical | Ordinal) and isinstance(column.values[0], int):
+        elif isinstance(column, Listed) and isinstance(column.values[0], int):
             cells = _listed_numbers(numbers(array), np.array(column.values, np.float64))
         else:
-            closed = isinstance(column, Categorical | Ordinal)
+            closed = isinstance(column, Listed)
             values = column.values if closed else (*vocabulary, OTHER)
             places = {value: place for place, value in reversed(list(enumerate(values)))}
             cells = _by_text(array, _lookup(places.get))

@@ -15,15 +15,7 @@ import pyarrow as pa
 
 from veilflow._core import check
 from veilflow.tabular.cells import read_column
-from veilflow.tabular.columns import (
-    Boolean,
-    Categorical,
-    Column,
-    Datetime,
-    Numeric,
-    OpenCategorical,
-    Ordinal,
-)
+from veilflow.tabular.columns import Boolean, Column, Datetime, Listed, Numeric, OpenCategorical
 from veilflow.tabular.encoded import (
     EncodedRows,
     Precision,
@@ -286,12 +278,12 @@ def _type(column: Column) -> Any:
         return pa.date32() if column.resolution == "day" else pa.timestamp("us")
     if isinstance(column, Boolean):
         return pa.bool_()
-    whole = isinstance(column, Categorical | Ordinal) and isinstance(column.values[0], int)
-    return pa.int64() if whole else pa.string()
+    is_whole = isinstance(column, Listed) and isinstance(column.values[0], int)
+    return pa.int64() if is_whole else pa.string()
 
 
 def _values(column: Column, vocabulary: Sequence[str] | None) -> Sequence[Any]:
     """The values of a column without positions, in the order of their codes."""
-    if isinstance(column, Categorical | Ordinal):
+    if isinstance(column, Listed):
         return column.values
     return (False, True) if isinstance(column, Boolean) else (*(vocabulary or ()), OTHER)

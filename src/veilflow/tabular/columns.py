@@ -167,7 +167,7 @@ class Numeric(Column):
 
 
 @dataclass(frozen=True, repr=False, init=False)
-class _Listed(Column):
+class Listed(Column):
     """A column whose values are declared one by one."""
 
     values: tuple[str, ...] | tuple[int, ...]
@@ -184,7 +184,7 @@ class _Listed(Column):
         return len(self.values)
 
 
-class Categorical(_Listed):
+class Categorical(Listed):
     """A closed list of values without an order, all text or all whole numbers.
 
     Any other cell is an error. For lists that nobody knows in full, see `OpenCategorical`.
@@ -198,7 +198,7 @@ class Categorical(_Listed):
     kind = "categorical"
 
 
-class Ordinal(_Listed):
+class Ordinal(Listed):
     """A closed list of values in their order, all text or all whole numbers.
 
     Args:

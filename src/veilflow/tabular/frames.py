@@ -138,12 +138,12 @@ def series_cells(series: Any) -> pa.Array:
     if isinstance(native, pd.Series) and native.dtype == object:
         return object_cells(native)
     try:
-        return whole(series.to_arrow())
+        return one_array(series.to_arrow())
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return object_cells(native)
 
 
-def whole(cells: Any) -> pa.Array:
+def one_array(cells: Any) -> pa.Array:
     """Cells as one array, in a type whose texts may exceed 2 GiB together."""
     if pa.types.is_string(cells.type) or pa.types.is_string_view(cells.type):
         cells = cells.cast(pa.large_string())
@@ -168,7 +168,7 @@ def existing_format(path: Path) -> str:
 
 def blocks_of(tables: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[Block]:
     """Tables of pyarrow as blocks of rows."""
-    return (lambda place, table=table: whole(table.column(place)) for table in tables)
+    return (lambda place, table=table: one_array(table.column(place)) for table in tables)
 
 
 def _open_file(path: Path, chunk: int, by_line: bool, columns: Sequence[str] | None) -> Blocks:

@@ -15,9 +15,9 @@ from veilflow.tabular.columns import (
     Boolean,
     Categorical,
     Column,
+    Listed,
     Numeric,
     OpenCategorical,
-    Ordinal,
 )
 from veilflow.tabular.constraints import Allowed, AtMost, Constraint
 from veilflow.tabular.stream import check_names
@@ -218,7 +218,7 @@ class Schema(OwnFormat):
 
 def replace_column(column: Column, **changes: Any) -> Column:
     """A column with some facts changed."""
-    if isinstance(column, Categorical | Ordinal):
+    if isinstance(column, Listed):
         facts = {"nullable": column.nullable, "unconfirmed": column.unconfirmed, **changes}
         return type(column)(*facts.pop("values", column.values), **facts)
     return replace(column, **changes)
@@ -242,7 +242,7 @@ def _check_constraint(constraint: Constraint, columns: dict[str, Column]) -> Non
         column = columns[name]
         if isinstance(column, Boolean):
             known: tuple[Any, ...] = (False, True)
-        elif isinstance(column, Categorical | Ordinal):
+        elif isinstance(column, Listed):
             known = column.values
         else:
             raise ValueError(

@@ -189,7 +189,7 @@ BAD_IMAGES = {
     ),
     "another size": (lambda: np.zeros((4, 6, 7), np.uint8), "6 x 7"),
     "color": (lambda: np.zeros((4, 6, 6, 3), np.uint8), "1 channel"),
-    "no number": (lambda: np.full((4, 6, 6), np.nan), "no numbers"),
+    "no number": (lambda: np.full((4, 6, 6), np.nan), "not numbers"),
     "flat": (lambda: np.zeros((4, 36)), "Reshape flat images first"),
 }
 
