@@ -111,7 +111,7 @@ def test_the_parts_of_a_split_sum_to_the_whole():
     assert parts["count"] == Budget(0.04, 2e-8)
     assert sum(part.epsilon for part in parts.values()) == pytest.approx(2.0)
     for bad in ({"a": 0.6, "b": 0.6}, {"a": 0.0}, {"a": -0.5}):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"the share of a must be|shares must sum"):
             Budget(2.0, 1e-6).split(bad)
 
 

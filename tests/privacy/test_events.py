@@ -88,6 +88,13 @@ def test_a_malformed_event_is_refused(data):
         ev.from_json(data)
 
 
+def test_an_unknown_kind_is_named_by_its_word_or_by_the_type_of_what_stands_there():
+    named = {"'newer'": {"kind": "newer"}, "'int'": {"kind": 3}, "'list'": [], "'dict'": {}}
+    for shown, data in named.items():
+        with pytest.raises(ArtifactError, match=f"unknown kind {shown}"):
+            ev.from_json(data)
+
+
 def test_events_nested_beyond_reason_are_refused():
     data = {"kind": "non-private"}
     for _ in range(5000):

@@ -133,6 +133,12 @@ def test_grid_noise_is_never_less_and_hardly_more_than_asked(clip, multiplier, s
     assert 2**22 <= grid.sigma <= 2**23 * 1.000001
 
 
+def test_the_noise_in_units_of_the_sum_is_the_multiplier_times_the_sensitivity_or_little_more():
+    for grid in (GRID, grid_for(3.0, noise_multiplier=0.7, num_coordinates=10)):
+        promised = grid.noise_multiplier * grid.sensitivity
+        assert promised <= grid.noise_stddev <= 1.002 * promised
+
+
 def test_a_grid_that_cannot_exist_is_refused():
     with pytest.raises(ValueError, match="num_coordinates"):
         grid_for(1.0, noise_multiplier=1e4, num_coordinates=10**9)

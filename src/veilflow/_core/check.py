@@ -6,6 +6,7 @@ for public settings only: they must never print the value of a record.
 
 import math
 import numbers
+from collections.abc import Callable
 from typing import Any, get_args
 
 
@@ -21,43 +22,22 @@ def _number(name: str, value: Any) -> float:
     return number
 
 
-def positive(*, hint: str = "", **named: object) -> None:
-    """Raise unless every named value is a finite number above zero."""
-    for name, value in named.items():
-        number = _number(name, value)
-        if not 0 < number < math.inf:
-            raise ValueError(f"{name} must be positive and finite, got {value}.{_tail(hint)}")
+def _within(allowed: Callable[[float], bool], words: str) -> Callable[..., None]:
+    """A check that raises unless every named value is a number in a range; `words` describe it."""
+
+    def check(*, hint: str = "", **named: object) -> None:
+        for name, value in named.items():
+            if not allowed(_number(name, value)):
+                raise ValueError(f"{name} must be {words}, got {value}.{_tail(hint)}")
+
+    return check
 
 
-def nonnegative(*, hint: str = "", **named: object) -> None:
-    """Raise unless every named value is a finite number of at least zero."""
-    for name, value in named.items():
-        number = _number(name, value)
-        if not 0 <= number < math.inf:
-            raise ValueError(f"{name} must be at least 0 and finite, got {value}.{_tail(hint)}")
-
-
-def finite(*, hint: str = "", **named: object) -> None:
-    """Raise unless every named value is a finite number."""
-    for name, value in named.items():
-        if not math.isfinite(_number(name, value)):
-            raise ValueError(f"{name} must be finite, got {value}.{_tail(hint)}")
-
-
-def rate(*, hint: str = "", **named: object) -> None:
-    """Raise unless every named value is in (0, 1]."""
-    for name, value in named.items():
-        number = _number(name, value)
-        if not 0 < number <= 1:
-            raise ValueError(f"{name} must be above 0 and at most 1, got {value}.{_tail(hint)}")
-
-
-def fraction(*, hint: str = "", **named: object) -> None:
-    """Raise unless every named value is strictly between 0 and 1."""
-    for name, value in named.items():
-        number = _number(name, value)
-        if not 0 < number < 1:
-            raise ValueError(f"{name} must be strictly between 0 and 1, got {value}.{_tail(hint)}")
+positive = _within(lambda x: 0 < x < math.inf, "positive and finite")
+nonnegative = _within(lambda x: 0 <= x < math.inf, "at least 0 and finite")
+finite = _within(math.isfinite, "finite")
+rate = _within(lambda x: 0 < x <= 1, "above 0 and at most 1")
+fraction = _within(lambda x: 0 < x < 1, "strictly between 0 and 1")
 
 
 def whole(**named: object) -> None:

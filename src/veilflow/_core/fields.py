@@ -32,34 +32,18 @@ def optional(rule: Rule) -> Rule:
     return lambda name, value: None if value is None else rule(name, value)
 
 
-def positive(name: str, value: Any) -> float:
-    """A finite number above zero."""
-    check.positive(**{name: value})
-    return float(value)
+def _number(check_one: Callable[..., None]) -> Rule:
+    """A rule for numbers, by the check of the same name in `_core/check.py`."""
+
+    def rule(name: str, value: Any) -> float:
+        check_one(**{name: value})
+        return float(value)
+
+    return rule
 
 
-def nonnegative(name: str, value: Any) -> float:
-    """A finite number of at least zero."""
-    check.nonnegative(**{name: value})
-    return float(value)
-
-
-def finite(name: str, value: Any) -> float:
-    """A finite number."""
-    check.finite(**{name: value})
-    return float(value)
-
-
-def rate(name: str, value: Any) -> float:
-    """A number above 0 and at most 1."""
-    check.rate(**{name: value})
-    return float(value)
-
-
-def fraction(name: str, value: Any) -> float:
-    """A number strictly between 0 and 1."""
-    check.fraction(**{name: value})
-    return float(value)
+positive, nonnegative, finite = map(_number, (check.positive, check.nonnegative, check.finite))
+rate, fraction = _number(check.rate), _number(check.fraction)
 
 
 def count(*, at_least: int = 1) -> Rule:

@@ -39,7 +39,7 @@ from veilflow.engine.blocks import (
 )
 from veilflow.engine.checkpoint import Checkpoint
 from veilflow.engine.loop import noise_of
-from veilflow.engine.observed import LossFn, clipped_total, observe_gradients
+from veilflow.engine.observed import LossFn
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import State, Step
 from veilflow.nn.frozen import trainable_part
@@ -83,12 +83,7 @@ class PartsStep(Step):
 
             def add(carry: tuple[Int[Array, ""], PyTree]) -> tuple[Int[Array, ""], PyTree]:
                 start, total = carry
-                loss_key, clip_key = jax.random.split(jax.random.fold_in(key, start))
-                positions, exist = sampling.chunk(running, start, self.chunk_size)
-                rows = jax.tree.map(lambda x: x[positions], data)
-                captured = observe_gradients(self.loss_fn, model, rows, exist, loss_key)
-                clip = lambda o, k: self.plan.clipping.clip(o, clip_state, k)  # noqa: E731
-                more = clipped_total(clip, captured, clip_key)
+                more = self.chunk_sum(model, clip_state, data, running, start, self.chunk_size, key)
                 return start + self.chunk_size, jax.tree.map(jnp.add, total, more)
 
             # one program for all chunks, because compiling takes longer here than training

@@ -88,12 +88,7 @@ class Step(eqx.Module):
         running = sampling.places(drawn)
 
         def of_chunk(start: Int[Array, ""], size: int) -> PyTree:
-            loss_key, clip_key = jax.random.split(jax.random.fold_in(key, start))
-            positions, exist = sampling.chunk(running, start, size)
-            rows = jax.tree.map(lambda x: x[positions], records)
-            captured = observe_gradients(self.loss_fn, model, rows, exist, loss_key)
-            clip = lambda o, k: self.plan.clipping.clip(o, clip_state, k)  # noqa: E731
-            return clipped_total(clip, captured, clip_key)
+            return self.chunk_sum(model, clip_state, records, running, start, size, key)
 
         def add(start: Int[Array, ""], total: PyTree, size: int) -> PyTree:
             return jax.tree.map(jnp.add, total, of_chunk(start, size))
@@ -112,6 +107,24 @@ class Step(eqx.Module):
             (jnp.asarray(chunks * size, jnp.int32), total),
         )
         return ClippedSum(total, self.plan.clipping.sensitivity)
+
+    def chunk_sum(
+        self,
+        model: Any,
+        clip_state: PyTree,
+        records: PyTree,
+        running: Int[Array, " records"],
+        start: Int[Array, ""],
+        size: int,
+        key: Key[Array, ""],
+    ) -> PyTree:
+        """The sum of the clipped gradients of drawn records `start` to `start + size`."""
+        loss_key, clip_key = jax.random.split(jax.random.fold_in(key, start))
+        positions, exist = sampling.chunk(running, start, size)
+        rows = jax.tree.map(lambda x: x[positions], records)
+        captured = observe_gradients(self.loss_fn, model, rows, exist, loss_key)
+        clip = lambda o, k: self.plan.clipping.clip(o, clip_state, k)  # noqa: E731
+        return clipped_total(clip, captured, clip_key)
 
     def _release(self, query: ClippedSum, words: UInt32[Array, " 4"]) -> Released[PyTree]:
         if not self.plan.private:

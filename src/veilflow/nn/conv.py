@@ -6,6 +6,7 @@ either from the places x places Gram matrices or from the kernel gradient itself
 smaller.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Literal
 
@@ -110,11 +111,4 @@ class Conv2d(AbstractLayer):
         return windows.images(tap.d, uses=self.uses), windows.images(tap.a, uses=self.uses)
 
     def _like(self, weight: Array, bias: Array | None) -> "Conv2d":
-        return Conv2d(
-            weight=weight,
-            bias=bias,
-            image_size=self.image_size,
-            stride=self.stride,
-            padding=self.padding,
-            uses=self.uses,
-        )
+        return dataclasses.replace(self, weight=weight, bias=bias, tap=None)

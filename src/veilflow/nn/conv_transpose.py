@@ -5,6 +5,8 @@ every input pixel contributes to a window of the output, and the kernel gradient
 over input pixels of outer products of the pixel and the cotangent in its window.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -163,12 +165,4 @@ class ConvTranspose2d(AbstractLayer):
         return windows.images(tap.a, uses=self.uses), windows.images(tap.d, uses=self.uses)
 
     def _like(self, weight: Array, bias: Array | None) -> "ConvTranspose2d":
-        return ConvTranspose2d(
-            weight=weight,
-            bias=bias,
-            image_size=self.image_size,
-            stride=self.stride,
-            padding=self.padding,
-            output_padding=self.output_padding,
-            uses=self.uses,
-        )
+        return dataclasses.replace(self, weight=weight, bias=bias, tap=None)

@@ -6,6 +6,7 @@ matrices all have this form. It makes norms cheap: units of equal degree see the
 width x degrees instead of width x width.
 """
 
+import dataclasses
 from functools import lru_cache
 
 import equinox as eqx
@@ -117,10 +118,4 @@ class MaskedDense(AbstractLayer):
         return self._like(outer.outer(tap.d, tap.a, uses=uses) * self.mask[None], bias)
 
     def _like(self, weight: Array, bias: Array | None) -> "MaskedDense":
-        return MaskedDense(
-            weight=weight,
-            bias=bias,
-            in_degrees=self.in_degrees,
-            out_degrees=self.out_degrees,
-            uses=self.uses,
-        )
+        return dataclasses.replace(self, weight=weight, bias=bias, tap=None)

@@ -27,10 +27,17 @@ class Assumption:
     conditional: ClassVar[bool] = True
     """Whether a guarantee that rests on this assumption is a conditional one."""
 
+    template: ClassVar[str] = ""
+    """The sentence, with fields in braces."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            check_text(value, name)
+
     @property
     def sentence(self) -> str:
         """The assumption in words, as reports and the command line print it."""
-        raise NotImplementedError(f"{type(self).__name__} has no sentence.")
+        return self.template.format(**vars(self))
 
     def __str__(self) -> str:
         return self.sentence
@@ -80,10 +87,9 @@ class FloatSums(Assumption):
 
     kind: ClassVar[str] = "float-sums"
     conditional: ClassVar[bool] = False
-
-    @property
-    def sentence(self) -> str:
-        return "sums over records are treated as exact: floating-point rounding in them is ignored"
+    template: ClassVar[str] = (
+        "sums over records are treated as exact: floating-point rounding in them is ignored"
+    )
 
 
 @dataclass(frozen=True)
@@ -92,10 +98,7 @@ class Generator(Assumption):
 
     kind: ClassVar[str] = "generator"
     conditional: ClassVar[bool] = False
-
-    @property
-    def sentence(self) -> str:
-        return "numbers from the Threefry generator are treated as truly random"
+    template: ClassVar[str] = "numbers from the Threefry generator are treated as truly random"
 
 
 @dataclass(frozen=True)
@@ -103,10 +106,9 @@ class Seeded(Assumption):
     """A person chose the seed of the noise. Anyone who knows the seed can subtract the noise."""
 
     kind: ClassVar[str] = "seeded"
-
-    @property
-    def sentence(self) -> str:
-        return "the user chose the random seed, keeps it secret and uses it for no other fit"
+    template: ClassVar[str] = (
+        "the user chose the random seed, keeps it secret and uses it for no other fit"
+    )
 
 
 @dataclass(frozen=True)
@@ -119,13 +121,7 @@ class Unproved(Assumption):
 
     claim: str
     kind: ClassVar[str] = "unproved"
-
-    def __post_init__(self) -> None:
-        check_text(self.claim, "claim")
-
-    @property
-    def sentence(self) -> str:
-        return f"CONDITIONAL: {self.claim}, which is not proved"
+    template: ClassVar[str] = "CONDITIONAL: {claim}, which is not proved"
 
 
 @dataclass(frozen=True)
@@ -138,13 +134,7 @@ class Approximate(Assumption):
 
     method: str
     kind: ClassVar[str] = "approximate"
-
-    def __post_init__(self) -> None:
-        check_text(self.method, "method")
-
-    @property
-    def sentence(self) -> str:
-        return f"epsilon is a {self.method} approximation, not an upper bound"
+    template: ClassVar[str] = "epsilon is a {method} approximation, not an upper bound"
 
 
 @dataclass(frozen=True)
@@ -153,13 +143,7 @@ class Conditional(Assumption):
 
     text: str
     kind: ClassVar[str] = "conditional"
-
-    def __post_init__(self) -> None:
-        check_text(self.text, "assumption")
-
-    @property
-    def sentence(self) -> str:
-        return self.text
+    template: ClassVar[str] = "{text}"
 
 
 _KINDS: dict[str, type[Assumption]] = {

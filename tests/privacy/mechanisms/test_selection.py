@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import logsumexp
 
-from veilflow.privacy.events import ApproximateDP, Gaussian, PureDP
+from veilflow._core.errors import PrivacyError
+from veilflow.privacy.events import ApproximateDP, Gaussian, PureDP, Repeated
 from veilflow.privacy.guarantees import Released
 from veilflow.privacy.mechanisms import (
     NumberOfRuns,
@@ -203,3 +204,12 @@ def test_unproved_bases_and_impossible_laws_are_refused():
             NumberOfRuns(**wrong)
     with pytest.raises(TypeError, match="Released"):
         repeat_and_select(lambda: ("x", 1.0), runs=LAWS[0], base=PureDP(1.0))  # pyright: ignore
+
+
+def test_a_run_that_costs_its_base_up_to_rounding_is_accepted():
+    assert 3 * 0.1 > 0.3
+    run = Released(("x", 1.0), Repeated(3, PureDP(0.1)))
+    assert repeat_and_select(lambda: run, runs=LAWS[0], base=PureDP(0.3)).value == ("x", 1.0)
+    dearer = Released(("x", 1.0), PureDP(0.3 * (1 + 1e-6)))
+    with pytest.raises(PrivacyError, match="more than its base"):
+        repeat_and_select(lambda: dearer, runs=LAWS[0], base=PureDP(0.3))

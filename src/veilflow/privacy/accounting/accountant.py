@@ -16,6 +16,17 @@ from veilflow.privacy.unit import Adjacency
 Releases: TypeAlias = tuple[tuple[Event, int], ...]
 """Plain events, without `Repeated` or `Together`, and how often each one happened."""
 
+PURE: tuple[type[Event], ...] = (ev.Laplace, ev.PureDP, ev.ExponentialMechanism)
+"""Releases that are private at delta 0."""
+EVERY: tuple[type[Event], ...] = (
+    *PURE,
+    ev.Gaussian,
+    ev.ZeroConcentrated,
+    ev.ApproximateDP,
+    ev.PoissonSampled,
+)
+"""All releases that have a finite epsilon."""
+
 MAX_RELEASES = 10**15
 _MAX_GUESSES = 50
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from veilflow.privacy import events as ev
 from veilflow.privacy.accounting.accountant import (
+    PURE,
     AbstractAccountant,
     Answer,
     Releases,
@@ -26,7 +27,7 @@ class PureAccountant(AbstractAccountant):
 
     name: ClassVar[str] = "pure"
     label: ClassVar[str] = "pure composition"
-    kinds: ClassVar[tuple[type[Event], ...]] = (ev.Laplace, ev.PureDP, ev.ExponentialMechanism)
+    kinds: ClassVar[tuple[type[Event], ...]] = PURE
 
     def _epsilon(self, together: Releases, delta: float) -> Answer:
         return Answer(added_up(together)[0], self.label)
@@ -40,12 +41,7 @@ class BasicAccountant(AbstractAccountant):
 
     name: ClassVar[str] = "basic"
     label: ClassVar[str] = "basic composition"
-    kinds: ClassVar[tuple[type[Event], ...]] = (
-        ev.Laplace,
-        ev.PureDP,
-        ev.ExponentialMechanism,
-        ev.ApproximateDP,
-    )
+    kinds: ClassVar[tuple[type[Event], ...]] = (*PURE, ev.ApproximateDP)
 
     def _epsilon(self, together: Releases, delta: float) -> Answer:
         epsilon, needed = added_up(together)
@@ -61,13 +57,7 @@ class ZCDPAccountant(AbstractAccountant):
 
     name: ClassVar[str] = "zcdp"
     label: ClassVar[str] = "zCDP"
-    kinds: ClassVar[tuple[type[Event], ...]] = (
-        ev.Gaussian,
-        ev.Laplace,
-        ev.ZeroConcentrated,
-        ev.PureDP,
-        ev.ExponentialMechanism,
-    )
+    kinds: ClassVar[tuple[type[Event], ...]] = (*PURE, ev.Gaussian, ev.ZeroConcentrated)
 
     def _epsilon(self, together: Releases, delta: float) -> Answer:
         return Answer(epsilon_of_rho(_rho(together), delta), self.label)

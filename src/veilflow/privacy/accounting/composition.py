@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 
+from veilflow.privacy.accounting.conversions import bisected
 from veilflow.privacy.accounting.pairs import Pair
 
 Array = NDArray[np.float64]
@@ -94,10 +95,7 @@ class Composed:
             return low
         if high <= low or self.delta(high) > delta:
             return math.inf
-        while high - low > 1e-9 * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
-        return high
+        return bisected(lambda e: self.delta(e) <= delta, low, high, tolerance=1e-9)
 
 
 def epsilon(groups: Groups, *, delta: float) -> float:
@@ -174,10 +172,7 @@ def _single_epsilon(pair: Pair, delta: float) -> float:
         low, high = high, 2 * high
         if high > 1e9:
             return math.inf
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if _single_delta(pair, middle) <= delta else (middle, high)
-    return high
+    return bisected(lambda epsilon: _single_delta(pair, epsilon) <= delta, low, high)
 
 
 def _first_look(groups: Groups, *, tail: float) -> list[_Grid]:

@@ -73,8 +73,14 @@ def _smallest(log_delta: Callable[[float], float], delta: float, *, scale: float
         high *= 2
         if high > 1e300:
             return math.inf
-    low = 0.0
-    while high - low > 1e-12 * high:
+    return bisected(lambda epsilon: log_delta(epsilon) <= target, 0.0, high)
+
+
+def bisected(
+    fits: Callable[[float], bool], low: float, high: float, *, tolerance: float = 1e-12
+) -> float:
+    """The smallest value that fits, rounded up; `low` does not fit and `high` does."""
+    while high - low > tolerance * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if log_delta(middle) <= target else (middle, high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
     return high

@@ -7,6 +7,7 @@ from typing import ClassVar
 from veilflow.privacy import events as ev
 from veilflow.privacy.accounting import composition
 from veilflow.privacy.accounting.accountant import (
+    EVERY,
     AbstractAccountant,
     Answer,
     Releases,
@@ -35,15 +36,7 @@ class PLDAccountant(AbstractAccountant):
 
     name: ClassVar[str] = "pld"
     label: ClassVar[str] = "PLD"
-    kinds: ClassVar[tuple[type[Event], ...]] = (
-        ev.Gaussian,
-        ev.Laplace,
-        ev.ZeroConcentrated,
-        ev.PureDP,
-        ev.ExponentialMechanism,
-        ev.ApproximateDP,
-        ev.PoissonSampled,
-    )
+    kinds: ClassVar[tuple[type[Event], ...]] = EVERY
 
     def _epsilon(self, together: Releases, delta: float) -> Answer:
         return _epsilon(together, delta)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilflow.privacy import events as ev
-from veilflow.privacy.accounting.accountant import AbstractAccountant, Answer, Releases
+from veilflow.privacy.accounting.accountant import EVERY, AbstractAccountant, Answer, Releases
 from veilflow.privacy.events import Event
 
 Array = NDArray[np.float64]
@@ -25,15 +25,7 @@ class RDPAccountant(AbstractAccountant):
 
     name: ClassVar[str] = "rdp"
     label: ClassVar[str] = "RDP"
-    kinds: ClassVar[tuple[type[Event], ...]] = (
-        ev.Gaussian,
-        ev.Laplace,
-        ev.ZeroConcentrated,
-        ev.PureDP,
-        ev.ExponentialMechanism,
-        ev.ApproximateDP,
-        ev.PoissonSampled,
-    )
+    kinds: ClassVar[tuple[type[Event], ...]] = EVERY
 
     def _epsilon(self, together: Releases, delta: float) -> Answer:
         return Answer(epsilon_of(together, delta), self.label)
