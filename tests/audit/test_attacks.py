@@ -9,7 +9,8 @@ import pytest
 
 import veilflow as vf
 from veilflow import audit
-from veilflow.audit import image_scores, lira, membership
+from veilflow.audit import lira, membership
+from veilflow.audit import rows as row_scores
 from veilflow.audit.attributes import guess_cells
 from veilflow.audit.canaries import fair_coins, image_canaries, table_canaries
 from veilflow.images import Images
@@ -145,12 +146,12 @@ def test_codes_are_compared_within_their_class():
     spec = vf.ImageSpec(height=2, width=2, classes=(0, 1, 2))
     pixels = np.zeros((4, 1, 2, 2), np.uint8)
     sides = [Images(pixels, np.array(x, np.int32), spec) for x in ([0, 1, 0, 2], [1, 1, 0, 0])]
-    one, two = image_scores.code_scores(Model, sides)
+    one, two = row_scores.code_scores(Model, sides)
     # of the first class 0, 2, 2, 3, of the second 101, 100, 101, and nothing finite of the third
     np.testing.assert_array_equal(one, [-2, 0, 0, -np.inf])
     np.testing.assert_array_equal(two, [-1, 0, 0, 1])
     large = SimpleNamespace(spec=vf.ImageSpec(height=100, width=100, channels=3, classes=()))
-    assert image_scores.how_many(large, 10_000) == 1666
+    assert row_scores.how_many(large, 10_000) == 1666
 
 
 def test_an_attribute_is_guessed_better_for_members_of_a_model_that_remembers():
@@ -174,7 +175,7 @@ def test_chances_of_values_add_up_even_where_every_value_is_impossible(rows):
             return np.full(len(rows), -np.inf)
 
     found = guess_cells(Impossible(inside, 0.1), inside, 0)
-    np.testing.assert_allclose(found.chances.sum(axis=1), 1)
+    np.testing.assert_allclose(found.probabilities.sum(axis=1), 1)
     assert "values=16" in repr(found)
 
 

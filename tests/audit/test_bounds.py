@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import binom
 
-from veilflow.audit import bounds, f_dp
+from veilflow.audit import bounds
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.calibration import gaussian_mu
 
@@ -34,7 +34,7 @@ def test_randomized_response_is_bounded_by_its_epsilon_and_nearly_reached(epsilo
     assert np.mean(found) > 0.85 * epsilon - 0.1
 
 
-@pytest.mark.parametrize("of_counts", [bounds.one_run, f_dp.one_run_f_dp])
+@pytest.mark.parametrize("of_counts", [bounds.one_run, bounds.one_run_f_dp])
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_a_gaussian_mechanism_is_hardly_ever_accused(of_counts, epsilon):
     mu = gaussian_mu(Budget(epsilon=epsilon, delta=1e-5))
@@ -132,4 +132,4 @@ def test_counts_that_cannot_be_are_refused(changes, message):
 def test_without_the_library_the_curve_bound_says_what_to_do(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jax_privacy", None)
     with pytest.raises(ImportError, match="pip install"):
-        f_dp.one_run_f_dp(correct=5, guesses=10, canaries=10, delta=1e-5)
+        bounds.one_run_f_dp(correct=5, guesses=10, canaries=10, delta=1e-5)

@@ -10,7 +10,7 @@ import pytest
 from tests.audit import broken_engines
 from veilflow import audit, engine, nn
 from veilflow._core.keys import Secret
-from veilflow.audit.gradient_canaries import Axes, along_its_axis
+from veilflow.audit.canary_audits import Axes, along_its_axis
 from veilflow.audit.watched import plain_descent, run, watched
 from veilflow.engine.blocks import step_words
 from veilflow.flows import architectures

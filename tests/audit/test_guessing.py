@@ -15,7 +15,7 @@ def test_equal_scores_say_nothing_though_members_come_first():
     result = guessing.from_scores(np.zeros(1000), member, **SETTINGS)
     assert result.lower_bound < 0.3
     assert result.scores["auc"] == 0.5
-    right = guessing.right_guesses(np.zeros(1000), member, 1000)
+    right = guessing.correct_guesses(np.zeros(1000), member, 1000)
     assert 430 < right < 570  # four standard deviations and more
 
 
@@ -31,7 +31,7 @@ def test_scores_that_give_everything_away_refute_the_claim():
 def test_scores_that_are_not_numbers_count_as_lowest():
     member = np.array([True] * 10 + [False] * 10)
     scores = np.where(member, 1.0, np.nan)
-    assert guessing.right_guesses(scores, member, 20) == 20
+    assert guessing.correct_guesses(scores, member, 20) == 20
     assert guessing.auc(scores, member) == 1.0
 
 

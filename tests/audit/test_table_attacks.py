@@ -6,7 +6,7 @@ import veilflow as vf
 from tests.models.table import small
 from veilflow import audit
 from veilflow.audit.canaries import table_canaries
-from veilflow.audit.coordinates import points
+from veilflow.audit.rows import points
 
 SCHEMA = vf.Schema(
     age=vf.Numeric(17, 90, integer=True, nullable=True),

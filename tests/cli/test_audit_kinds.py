@@ -105,7 +105,7 @@ def test_an_image_model_that_knows_its_images_is_refuted(veilflow, images, monke
 
 
 def test_synthetic_images_are_compared_pixel_by_pixel(in_json, veilflow, images, monkeypatch):
-    monkeypatch.setattr("veilflow.audit.image_scores.how_many", lambda model, most: 60)
+    monkeypatch.setattr("veilflow.audit.rows.how_many", lambda model, most: 60)
     found = in_json("audit", "m.veil", *NPZ, "--method", "synthetic")
     assert found["method"] == "nearest synthetic image"
     assert found["lower_bound"] <= found["claimed"]

@@ -1,19 +1,22 @@
 """Attacks on what is released, and measurements of the engine that releases it.
 
-An audit gives a lower bound on epsilon beside the one that was claimed: it can refute a claim, never
-prove one. What is computed from private rows is as private as they are, and marked so.
+An audit gives a lower bound on epsilon, which can refute a claim but never prove it. Whatever is
+computed from private rows is as private as they are, and marked so.
 """
 
 from veilflow.audit.attributes import audit_attribute
 from veilflow.audit.canaries import fair_coins, image_canaries, table_canaries
+from veilflow.audit.canary_audits import (
+    audit_gradients,
+    audit_training,
+    canary_scorer,
+    with_epsilon,
+)
 from veilflow.audit.engine_check import engine_check
-from veilflow.audit.engine_report import Check, EngineReport
-from veilflow.audit.gradient_canaries import audit_gradients, canary_scorer, with_epsilon
 from veilflow.audit.lira import Shadows, audit_with_shadows, fit_shadows
 from veilflow.audit.membership import audit
-from veilflow.audit.model_canaries import audit_training
 from veilflow.audit.replay import unpaid_differences
-from veilflow.audit.result import AuditResult
+from veilflow.audit.result import AuditResult, Check, EngineReport
 
 __all__ = [
     "AuditResult",

@@ -1,7 +1,7 @@
-"""Canaries: rows and images that nobody has, made to be noticed if a model remembers anything.
+"""Canaries: artificial rows and images that stand out if a model memorizes anything.
 
-They are made from declared facts alone. Put each into the data by a fair coin before a fit; afterwards
-`membership.audit` asks the model which were in.
+They are generated from declared facts alone. Add each to the data by a fair coin before a fit;
+`membership.audit` then tests whether the model reveals which were in.
 """
 
 from typing import Any
@@ -18,13 +18,18 @@ from veilflow.tabular.encoded import EncodedRows, Vocabularies, position_type
 from veilflow.tabular.schema import Schema
 
 _POOL = 20
-"""Rows drawn for each canary: constraints rule some out, and the rarest are kept."""
+"""Rows drawn for each canary: constraints exclude some, and the least likely are kept."""
 
 
 def fair_coins(number: int, *, seed: int | None = None) -> Bool[np.ndarray, " number"]:
     """Which canaries go in; keep the result, and keep it secret until the audit."""
     check.count(number=number)
-    return (Secret.from_seed(seed).words("coins", 0, number)[:, 0] & 1).astype(bool)
+    return coins(number, Secret.from_seed(seed))
+
+
+def coins(number: int, secret: Secret) -> Bool[np.ndarray, " number"]:
+    """A fair coin for each canary."""
+    return (secret.words("coins", 0, number)[:, 0] & 1).astype(bool)
 
 
 def table_canaries(
@@ -36,27 +41,27 @@ def table_canaries(
     seed: int = 0,
     like: Any = "pandas",
 ) -> Any:
-    """Rows that the schema allows and hardly anybody has: values drawn evenly, numbers at the ends.
+    """Rows that the schema allows and that are rare: uniform values, many numbers at their bounds.
 
     Args:
         schema: The declared columns; bounds must be known.
-        number: How many canaries.
+        number: Number of canaries.
         vocabularies: The values of open columns.
-        model: A released model; those rows are kept that it thinks least likely.
-        seed: For the same canaries again.
+        model: A released model; the rows that it considers least likely are kept.
+        seed: For reproducible canaries.
         like: "pandas", "polars" or "pyarrow".
 
     Raises:
-        ValueError: Hardly any combination of values fulfills the constraints.
+        ValueError: If too few combinations of values satisfy the constraints.
     """
     check.count(number=number)
-    rng, words = np.random.default_rng(seed), dict(vocabularies or {})
+    rng, vocabularies = np.random.default_rng(seed), dict(vocabularies or {})
     pool = number * _POOL
     codes = np.zeros((pool, len(schema.columns)), np.int32)
     positions = np.zeros(codes.shape, position_type(schema))
     for place, (name, column) in enumerate(schema.columns.items()):
-        # the code of a gap is the last: canaries have none
-        choices = column.num_codes(words.get(name)) - column.nullable
+        # the last code is that of a missing cell: canaries have none
+        choices = column.num_codes(vocabularies.get(name)) - column.nullable
         codes[:, place] = rng.integers(choices, size=pool)
         if column.has_position:
             ends = np.asarray([0.0, np.nextafter(1.0, 0.0, dtype=positions.dtype)])
@@ -66,24 +71,24 @@ def table_canaries(
     rows = rows.take(satisfied(rows, schema))
     if len(rows) < number:
         raise ValueError(
-            f"only {len(rows)} of {pool} drawn rows fulfill the constraints: too few for {number} "
+            f"only {len(rows)} of {pool} drawn rows satisfy the constraints: too few for {number} "
             "canaries. Ask for fewer, or write them by hand."
         )
     if model is not None:
         rows = rows.take(np.argsort(model.density.log_prob(rows), kind="stable"))
-    return decode(rows.take(slice(number)), schema, like=like, vocabularies=words)
+    return decode(rows.take(slice(number)), schema, like=like, vocabularies=vocabularies)
 
 
 def image_canaries(
     spec: ImageSpec, number: int, *, cell: int = 2, seed: int = 0
 ) -> Float[np.ndarray, "number height width channels"]:
-    """Images of random cells, each at an end of the range: no photograph looks like one.
+    """Images of random cells, each at an end of the range: unlike any photograph.
 
     Args:
         spec: The declared images.
-        number: How many canaries.
-        cell: Pixels of a cell, each way; cells survive an encoder that single pixels do not.
-        seed: For the same canaries again.
+        number: Number of canaries.
+        cell: Width and height of a cell in pixels; cells survive an encoder, single pixels do not.
+        seed: For reproducible canaries.
     """
     check.count(number=number, cell=cell)
     rng = np.random.default_rng(seed)

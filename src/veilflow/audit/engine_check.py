@@ -1,8 +1,8 @@
 """Measure the real compiled step: sensitivity, noise, draws and divisor, with frozen randomness.
 
-A proof is about a mechanism on paper. This measures the one that runs. Randomness is frozen, so that
-the noise is the same on two neighboring data sets and goes away in the difference; what is left is what
-one record moved. Rows are generated: no data is read, and the report may be shown.
+A proof is about a mechanism on paper; this measures the one that runs. Randomness is frozen, so the
+noise is the same on two neighboring data sets and cancels in the difference, which is the effect of one
+record. Rows are generated: no data is read, and the report is not private.
 """
 
 import math
@@ -15,11 +15,9 @@ import numpy as np
 from jaxtyping import PyTree
 
 from veilflow._core.keys import Secret
-from veilflow.audit import probe
-from veilflow.audit.engine_report import Check, EngineReport
-from veilflow.audit.noise_check import noise_checks
-from veilflow.audit.sampling_check import sampling_checks
-from veilflow.audit.subject import CHUNK, Subject, subject_of
+from veilflow.audit.result import Check, EngineReport
+from veilflow.audit.statistics import noise_checks, sampling_checks
+from veilflow.audit.subject import CHUNK, HOSTILE, Subject, flat, subject_of
 from veilflow.audit.watched import (
     Watched,
     compiled,
@@ -37,7 +35,7 @@ PARTS = ("sensitivity", "scale", "noise", "sampling")
 Start = tuple[Watched, State]
 
 _NOBODY = 2.0**-32
-"""The smallest rate: of a few records over a few steps nobody is drawn."""
+"""The smallest rate, at which none of a few records is drawn in a few steps."""
 
 
 def engine_check(
@@ -52,24 +50,25 @@ def engine_check(
     steps: int = 256,
     seed: int = 0,
 ) -> EngineReport:
-    """Measure what the step of a plan does to generated rows.
+    """Measure the step of a plan on generated rows.
 
     Args:
-        plan: A private plan. Of its run a few steps are taken, with plain descent.
-        model: The model to measure it with; one with two networks by default. A clipping by groups
-            fits its own model only, and needs it.
+        plan: A private plan. A few steps of it are run, with plain gradient descent.
+        model: The model to measure; by default one with two networks. A clipping by groups works
+            with its own model only, and needs it.
         loss_fn: The model's loss of one record.
-        records: A dozen generated records for it. Never private ones.
-        num_parts: Measure the step of so many models, each for a part of the records, that
-            `engine.train_parts` takes. A given model is then stacked, and records are arrays and the
-            part of each record.
-        common: Of a given model, what all parts have in common, as for `engine.train_parts`.
+        records: About a dozen generated records for it. Never private ones.
+        num_parts: Measure the step of `engine.train_parts` for this many models, each of which has its
+            part of the records. The model must then be stacked, and the records be a pair of arrays
+            and the part of each record.
+        common: The arrays of the model that all parts share, as for `engine.train_parts`.
         parts: Which of `PARTS` to measure; all of them by default. Each is compiled anew.
-        steps: How many steps the statistics of noise and draws come from.
-        seed: Of the measurement. A right engine fails any one check with a chance below 1e-6.
+        steps: Number of steps for the statistics of noise and draws.
+        seed: Seed of the measurement. A correct engine fails any one check with a probability below
+            1e-6.
 
     Raises:
-        ValueError: The plan is not private or not one for parts, or a model comes without its loss
+        ValueError: If the plan is not private or not one for parts, or a model comes without its loss
             and records.
     """
     if not plan.private:
@@ -77,23 +76,23 @@ def engine_check(
     unknown = [part for part in parts if part not in PARTS]
     if unknown or not parts:
         raise ValueError(f"parts must be some of {', '.join(PARTS)}, got {list(parts)}.")
-    # few records need few chunks: a full one and a rest, as in a large run
+    # few records need few chunks: a full one and a remainder, as in a large run
     plan = plain_descent(plan, expected_batch_size=min(plan.expected_batch_size, 1.5 * CHUNK))
     settings = {"model": model, "loss_fn": loss_fn, "records": records}
     subject = subject_of(plan, **settings, num_parts=num_parts, common=common)
     secret = Secret.from_seed(seed)
-    of_part = {
+    checks_of = {
         "sensitivity": lambda: _sensitivity(subject, secret),
         "scale": lambda: _scale(subject, secret),
         "noise": lambda: _noise(subject, secret, steps),
         "sampling": lambda: sampling_checks(plan, secret=secret, steps=steps, num_parts=num_parts),
     }
-    checks = [check for part in parts for check in of_part[part]()]
+    checks = [check for part in parts for check in checks_of[part]()]
     return EngineReport(checks=tuple(checks), plan=plan.to_json())
 
 
 def _sensitivity(subject: Subject, secret: Secret) -> Iterator[Check]:
-    """How far one record more moves the released sum; the same noise stands on both sides."""
+    """How far one record more moves the released sum, with the same noise on both sides."""
     plan = subject.plan
     step, state = subject.start(sampling_rate=1.0)
 
@@ -108,43 +107,43 @@ def _sensitivity(subject: Subject, secret: Secret) -> Iterator[Check]:
         jax.tree.map(lambda x, y: np.asarray(x, float)[0] - np.asarray(y, float)[0], x, alone)
         for x in _unstacked(more)
     ]
-    norms = np.array([np.linalg.norm(_flat(m)) for m in moved]).reshape(-1, len(probe.HOSTILE))
+    norms = np.array([np.linalg.norm(_flat(m)) for m in moved]).reshape(-1, len(HOSTILE))
     bound = plan.clipping.sensitivity
-    # both sums are rounded after the noise was added
+    # both sums are rounded after the noise is added
     size = _flat(alone).size
     slack = 1e-5 * bound + 2**-21 * math.sqrt(size) * (
         plan.noise_multiplier * bound + float(np.abs(_flat(alone)).max())
     )
     if step.noise is not None:
         slack += math.sqrt(size) * step.noise.grid.spacing
-    for name, chosen, what in (
+    for name, lengths, sentence in (
         ("sensitivity", norms[:, :-2], "the most that one record moved the released sum"),
         ("not finite", norms[:, -2:], "the most that a record with NaN or infinity moved it"),
     ):
-        found = float(chosen.max())
+        largest = float(lengths.max())
         yield Check(
             name=name,
-            passed=bool(np.isfinite(chosen).all() and found <= bound + slack),
-            measured=found,
+            passed=bool(np.isfinite(lengths).all() and largest <= bound + slack),
+            measured=largest,
             allowed=f"at most {bound:.6g}",
-            sentence=what,
+            sentence=sentence,
         )
     if subject.num_parts is not None:
         pairs = zip(moved, places, strict=True)
         strayed = np.array([np.linalg.norm(_flat(subject.elsewhere(m, p))) for m, p in pairs])
         yield Check(
             name="other parts",
-            passed=bool((strayed <= slack).all()),  # which NaN is not
+            passed=bool((strayed <= slack).all()),  # false for NaN
             measured=float(strayed.max()),
             allowed="0, rounding aside",
-            sentence="the most that a record moved what belongs to other parts than its own is",
+            sentence="the most that a record moved what belongs to other parts is",
         )
 
 
 def _scale(subject: Subject, secret: Secret) -> Iterator[Check]:
-    """What is divided by, and whether noise depends on how many records there are."""
+    """The divisor, and whether the release depends on the number of records."""
     plan, records = subject.plan, subject.records
-    step, state = subject.start(loss_fn=probe.flat)
+    step, state = subject.start(loss_fn=flat)
     words = step_words(secret, 0, 1)
     program = compiled(run)
     doubled = jax.tree.map(lambda x: np.concatenate([x, x]), records)
@@ -176,18 +175,18 @@ def _scale(subject: Subject, secret: Secret) -> Iterator[Check]:
 
 
 def _noise(subject: Subject, secret: Secret, steps: int) -> Iterator[Check]:
-    """Steps in which nobody is drawn: what comes out is noise, and it must always come out."""
+    """Steps in which no record is drawn: each must release noise, and nothing else."""
     plan = subject.plan
     step, state = subject.start(sampling_rate=_NOBODY)
     words = step_words(secret, 0, steps)
-    whole = compiled(run)
-    program = lambda words: whole(step, state, subject.records, words)  # noqa: E731
+    compiled_run = compiled(run)
+    program = lambda words: compiled_run(step, state, subject.records, words)  # noqa: E731
     after, released = program(words)
     groups = subject.groups(released)
     tensors = [tensor for group in groups for tensor in group]
-    # a part without noise is as bad as a step without
-    heard = [np.concatenate(group, axis=1).any(axis=1) for group in groups]
-    silent = steps - int(np.all(heard, axis=0).sum())
+    # a part without noise is as bad as a step without noise
+    has_noise = [np.concatenate(group, axis=1).any(axis=1) for group in groups]
+    silent = steps - int(np.all(has_noise, axis=0).sum())
     taken = int(after.step) - int(state.step)
     yield Check(
         name="empty batch",
@@ -201,7 +200,7 @@ def _noise(subject: Subject, secret: Secret, steps: int) -> Iterator[Check]:
 
 
 def _own_key(noise: Callable[[np.ndarray], np.ndarray], words: np.ndarray) -> Check:
-    """Noise comes from its own key and no other: new keys for the rest must not change it."""
+    """Noise depends on its own key and no other: new keys for the rest must not change it."""
     others, own = words.copy(), words.copy()
     others[:, :2] ^= np.uint32(1)
     own[:, 2] ^= np.uint32(1)
@@ -212,7 +211,7 @@ def _own_key(noise: Callable[[np.ndarray], np.ndarray], words: np.ndarray) -> Ch
         passed=changed == 0.0,
         measured=changed,
         allowed="0",
-        sentence="the share of noise that follows another key than its own is",
+        sentence="the share of noise that depends on another key than its own is",
     )
 
 

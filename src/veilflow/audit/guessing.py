@@ -1,7 +1,8 @@
-"""From scores to guesses to a bound: the part that all attacks have in common.
+"""From scores to guesses to a bound: what all attacks share.
 
-An attack gives every record a score, higher where it thinks that the record was in. Here the highest
-are guessed to be in and the lowest to be out, the rest is left open, and the right guesses are counted.
+An attack gives every record a score that is higher if the record seems to be a member. The records with
+the highest scores are guessed to be members and those with the lowest not to be, no guess is made about
+the others, and the correct guesses are counted.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from veilflow._core import check
-from veilflow.audit import bounds, f_dp
+from veilflow.audit import bounds
 from veilflow.audit.result import AuditResult
 
 BOUNDS = ("one-run", "one-run-f-dp")
@@ -18,7 +19,7 @@ BOUNDS = ("one-run", "one-run-f-dp")
 COINS = "whether a record was in was decided by a fair coin of its own, apart from everything else"
 
 _SHARES = (0.05, 0.1, 0.2, 0.5)
-"""Shares of all records that guesses are made about, if nobody says how many."""
+"""Shares of the records about which guesses are made by default."""
 
 
 def from_scores(
@@ -38,24 +39,24 @@ def from_scores(
     """What the scores of one run say about epsilon.
 
     Args:
-        scores: One a record, higher where the attack thinks it was in.
-        member: Whether it was.
+        scores: One per record, higher if it seems to be a member.
+        member: Whether it is a member.
         method: The name of the attack.
-        delta: Of the claim.
+        delta: Delta of the claim.
         claimed: The epsilon that was claimed.
-        confidence: Of the bound.
-        guesses: How many records to make a guess about, fixed before `member` is known. None tries a
-            few numbers and pays for the choice with a share of the confidence each.
+        confidence: Confidence of the bound.
+        guesses: Number of records to make a guess about, fixed before `member` is known. None tries a
+            few numbers, each with its share of the allowed error probability.
         bound: One of `BOUNDS`.
         internal: Whether private rows were read.
-        assumptions: What the bound rests on, besides the coins.
+        assumptions: Further assumptions of the bound, besides the coins.
         seed: For the order among records with the same score.
     """
     check.one_of(BOUNDS, bound=bound)
     scores, member = np.asarray(scores, float), np.asarray(member, bool)
     if scores.ndim != 1 or scores.shape != member.shape:
         raise ValueError(
-            f"there must be one score and one membership a record, got {scores.shape} and "
+            f"there must be one score and one membership per record, got {scores.shape} and "
             f"{member.shape}."
         )
     if not member.any() or member.all():
@@ -66,14 +67,14 @@ def from_scores(
     if max(tries) > number:
         raise ValueError(f"guesses must be at most the {number} records, got {max(tries)}.")
     each = 1 - (1 - confidence) / len(tries)
-    found = []
+    results = []
     for count in tries:
-        correct = right_guesses(scores, member, count, seed=seed)
+        correct = correct_guesses(scores, member, count, seed=seed)
         counts = {"correct": correct, "guesses": count, "canaries": number}
-        of_counts = bounds.one_run if bound == "one-run" else f_dp.one_run_f_dp
-        found.append((of_counts(**counts, delta=delta, confidence=each), counts))
-    best, counts = max(found, key=lambda pair: pair[0])
-    also = (f_dp.ASSUMPTION,) if bound == "one-run-f-dp" else ()
+        bound_of = bounds.one_run if bound == "one-run" else bounds.one_run_f_dp
+        results.append((bound_of(**counts, delta=delta, confidence=each), counts))
+    best, counts = max(results, key=lambda pair: pair[0])
+    curve = (bounds.CURVE,) if bound == "one-run-f-dp" else ()
     return AuditResult(
         method=method,
         bound=bound,
@@ -84,20 +85,20 @@ def from_scores(
         counts={**counts, "members": int(member.sum())},
         scores={"auc": auc(scores, member)},
         internal=internal,
-        assumptions=(COINS, *also, *assumptions),
+        assumptions=(COINS, *curve, *assumptions),
     )
 
 
-def right_guesses(
+def correct_guesses(
     scores: Float[np.ndarray, " records"],
     member: Bool[np.ndarray, " records"],
     guesses: int,
     *,
     seed: int = 0,
 ) -> int:
-    """How many of `guesses` are right: the upper half guessed in, the lower half out."""
+    """Number of correct guesses, if the upper half is guessed to be in and the lower half out."""
     scores = np.nan_to_num(np.asarray(scores, float), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-    # equal scores in random order: the order of the rows may itself tell who was in
+    # equal scores in random order: the order of the rows may itself reveal members
     order = np.lexsort((np.random.default_rng(seed).random(len(scores)), scores))
     upper = (guesses + 1) // 2
     inside, outside = order[len(order) - upper :], order[: guesses - upper]
@@ -105,7 +106,7 @@ def right_guesses(
 
 
 def auc(scores: Float[np.ndarray, " records"], member: Bool[np.ndarray, " records"]) -> float:
-    """The chance that a record that was in has a higher score than one that was not."""
+    """The probability that a member has a higher score than a non-member."""
     from scipy.stats import rankdata
 
     ranks = rankdata(np.nan_to_num(scores, nan=-np.inf, posinf=np.inf, neginf=-np.inf))

@@ -1,9 +1,9 @@
-"""Membership inference with shadow models: how does this row's score look with it, and without?
+"""Membership inference with shadow models: the likelihood ratio of a row's score with and without it.
 
 After Carlini et al., "Membership inference attacks from first principles" (2022). The attacker fits
-models of the same kind on data of their own, half of them with a row in question and half without, and
-compares how likely the released model's score is under either. The strongest attack from outside, and
-the dearest: every shadow is a fit.
+models of the same kind on other data, half of them with a given row and half without, and compares how
+likely the released model's score is under either. It is the strongest black-box attack, and the most
+expensive: every shadow model is a fit.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _LEAST_SPREAD = 1e-6
 
 @dataclass(frozen=True)
 class Shadows:
-    """The scores of some rows under shadow models."""
+    """The scores of rows under shadow models."""
 
     scores: Float[np.ndarray, "shadows rows"]
     inside: Bool[np.ndarray, "shadows rows"]
@@ -38,20 +38,20 @@ def fit_shadows(
 ) -> Shadows:
     """Fit shadow models, each on a random half of the rows.
 
-    All halves are of one length, or of two where the number of rows is odd: whatever is compiled for
-    a number of rows is compiled once or twice, and not for every shadow.
+    All halves have the same length, or one of two lengths if the number of rows is odd, so code that is
+    compiled for a number of rows is compiled at most twice.
 
     Args:
-        fit: From rows and a seed to a fitted model with `log_prob`, by the settings of the release.
+        fit: Fits a model with `log_prob` to rows with a seed, by the settings of the release.
         rows: The rows to attack, as an array. Every row is in half of the shadows.
-        num_shadows: How many; an even number.
-        seed: Of the halves and fits.
+        num_shadows: Number of shadow models, even.
+        seed: Seed of the halves and fits.
     """
     check.count(num_shadows=num_shadows, at_least=4)
     if num_shadows % 2:
         raise ValueError(f"num_shadows must be even, got {num_shadows}.")
     rng = np.random.default_rng(seed)
-    # a half and its other half: each row is in as often as out
+    # complementary halves: each row is in as often as out
     first = np.arange(len(rows)) < (len(rows) + 1) // 2
     halves = np.stack([rng.permutation(first) for _ in range(num_shadows // 2)])
     inside = np.stack([halves, ~halves], axis=1).reshape(num_shadows, len(rows))
@@ -63,19 +63,19 @@ def fit_shadows(
 def lira_scores(
     released: Float[np.ndarray, " rows"], shadows: Shadows
 ) -> Float[np.ndarray, " rows"]:
-    """How much likelier the released model's score of each row is with the row than without."""
+    """Log-likelihood ratio of the released model's score of each row: with the row over without it."""
     scores = np.clip(shadows.scores, -1e6, 1e6)
     released = np.clip(released, -1e6, 1e6)
-    found = []
+    log_likelihoods = []
     for inside in (True, False):
         mask = shadows.inside == inside
         number = np.maximum(mask.sum(axis=0), 1)
         mean = np.where(mask, scores, 0).sum(axis=0) / number
-        off = np.where(mask, scores - mean, 0)
-        # a few shadows say little about the spread of one row: all rows have it in common
-        spread = max(float(np.sqrt(np.mean(np.sum(off**2, axis=0) / number))), _LEAST_SPREAD)
-        found.append(-0.5 * ((released - mean) / spread) ** 2 - np.log(spread))
-    return found[0] - found[1]
+        deviations = np.where(mask, scores - mean, 0)
+        # few shadows determine the spread of one row badly: it is pooled over all rows
+        spread = max(float(np.sqrt(np.mean(np.sum(deviations**2, axis=0) / number))), _LEAST_SPREAD)
+        log_likelihoods.append(-0.5 * ((released - mean) / spread) ** 2 - np.log(spread))
+    return log_likelihoods[0] - log_likelihoods[1]
 
 
 def audit_with_shadows(
@@ -92,20 +92,13 @@ def audit_with_shadows(
 
     Args:
         model: The released model.
-        rows: The rows that the shadows were fitted for, in that order.
-        member: Which of them the released model was fitted on: each by a fair coin.
+        rows: The rows of the shadows, in the same order.
+        member: Which of them the released model was fitted on, each by a fair coin.
         shadows: From `fit_shadows`.
         guesses: As for `membership.audit`.
-        confidence: Of the bound.
-        seed: For the order among equal scores.
+        confidence: Confidence of the bound.
+        seed: Seed of the order among equal scores.
     """
     scores = lira_scores(log_prob(model, rows), shadows)
-    return from_guarantee(
-        model,
-        scores,
-        member,
-        method="shadow model",
-        guesses=guesses,
-        confidence=confidence,
-        seed=seed,
-    )
+    settings = {"guesses": guesses, "confidence": confidence, "seed": seed}
+    return from_guarantee(model, scores, member, method="shadow model", **settings)

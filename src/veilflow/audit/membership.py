@@ -1,8 +1,8 @@
 """Membership inference on a released model: who was in the training data?
 
-A model that fits the rows it saw better than others gives them away. Scores are log densities, better
-ones the difference to the log density under a reference model that never saw any of the rows: it takes
-away that some rows are likely under every model.
+A model that fits its training rows better than others reveals them. Scores are log densities, or better
+their difference to the log density under a reference model that was fitted to none of the rows: the
+difference corrects for rows that are likely under every model.
 """
 
 from typing import Any
@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from veilflow.audit import guessing, image_scores
-from veilflow.audit.coordinates import points
-from veilflow.audit.kinds import attacked, is_classifier, is_image, is_table
+from veilflow.audit import guessing
+from veilflow.audit import rows as released
 from veilflow.audit.result import AuditResult
+from veilflow.audit.rows import attacked, is_classifier, is_image, is_table
 from veilflow.models.expm.inputs import places_of
 
 METHODS = ("density", "label", "reconstruction", "synthetic")
 
 _LEAST = 1e-300
-"""A chance that has a logarithm."""
+"""Smallest probability whose logarithm is taken."""
 _FEW = 24
-"""Columns up to which a tree finds the nearest faster than a look at all."""
+"""Columns up to which a tree finds the nearest row faster than comparing all."""
 _BLOCK = 1024
 
 SPLIT = "non-members come from the same source as members, and the fit saw none of them"
@@ -39,33 +39,33 @@ def audit(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> AuditResult:
-    """Attack a released model with rows that were in and rows that were not.
+    """Attack a released model with members and non-members of its training data.
 
-    The result is computed from private rows and is as private as they are. Rows should have been put
-    aside by a fair coin each, before the fit; then the bound holds as it stands.
+    The result is computed from private rows and is as private as they are. The bound holds as stated if
+    a fair coin decided for each row, before the fit, whether to hold it out.
 
     Args:
         model: A fitted model with a guarantee.
         members: Rows the model was fitted on, or some of them: a frame, an array or a file; images
             for a model of images, with their labels; for a classifier `(features, labels)`.
-        non_members: Rows like them that it was not fitted on.
-        method: "density" for log densities, of images those of their codes; "reconstruction" for how
-            well a model of images tells an image by its code; "label" for how sure a classifier is of
-            the true label; "synthetic" for distances to synthetic rows. None takes "reconstruction"
-            for images, "label" for classifiers and "density" for others.
+        non_members: Rows from the same source that it was not fitted on.
+        method: "density" for log densities, for images those of their codes; "reconstruction" for how
+            well a model of images reconstructs an image from its code; "label" for the probability
+            that a classifier gives to the true label; "synthetic" for distances to synthetic rows.
+            None takes "reconstruction" for images, "label" for classifiers and "density" for others.
         reference: For "density" and "label": a model of the same kind fitted on other, public rows.
-            Not for images, whose codes are different in every model.
+            Not for images, whose codes differ between models.
         synthetic: For "synthetic": the published rows; drawn from the model if not given.
-        guesses: How many rows to make a guess about. None tries a few numbers, at a price in
+        guesses: Number of rows to make a guess about. None tries a few numbers, at a price in
             confidence.
-        confidence: Of the bound.
-        seed: For the choice of rows and the synthetic rows.
+        confidence: Confidence of the bound.
+        seed: Seed of the choice of rows and of the synthetic rows.
 
     Returns:
-        The lower bound on epsilon beside the claim of the model's guarantee.
+        The lower bound on epsilon, with the claim of the model's guarantee.
 
     Raises:
-        ValueError: The model is not one that has such scores, or there are no rows on one side.
+        ValueError: If the model has no such scores, or there are no rows on one side.
     """
     if method not in (None, *METHODS):
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
@@ -75,16 +75,16 @@ def audit(
     _check_method(method, of_rows, reference)
     sides = [members, non_members]
     if is_image(of_rows):
-        sides = [image_scores.opened(of_rows, images) for images in sides]
+        sides = [released.opened(of_rows, images) for images in sides]
     if method == "synthetic":
         synthetic = drawn_rows(of_rows, seed) if synthetic is None else synthetic
         inside, outside = (nearness(of_rows, rows, synthetic) for rows in sides)
         name = "nearest synthetic image" if is_image(of_rows) else "nearest synthetic row"
     elif method == "reconstruction":
-        inside, outside = image_scores.reconstruction_scores(of_rows, sides)
+        inside, outside = released.reconstruction_scores(of_rows, sides)
         name = method
     elif is_image(of_rows):
-        inside, outside = image_scores.code_scores(of_rows, sides)
+        inside, outside = released.code_scores(of_rows, sides)
         name = "density of codes"
     else:
         inside, outside = (density_scores(of_rows, rows, reference=reference) for rows in sides)
@@ -96,22 +96,22 @@ def audit(
 
 
 def _usual(model: Any) -> str:
-    """The strongest attack that needs the model alone."""
+    """The strongest attack that needs only the model."""
     if is_classifier(model):
         return "label"
     return "reconstruction" if is_image(model) else "density"
 
 
 def _check_method(method: str, model: Any, reference: Any) -> None:
-    """Refuse what a model of this kind cannot be attacked by."""
+    """Raise if a model of this kind cannot be attacked by the method."""
     kind = type(model).__name__
     if is_classifier(model) and method != "label":
         raise ValueError(
             f"a {kind} has no density and draws no records. It is audited by how sure it is of labels: "
-            "method 'label', the default for it."
+            "method 'label', its default."
         )
     if method == "label" and not is_classifier(model):
-        raise ValueError(f"method 'label' is for classifiers, and a {kind} tells no classes apart.")
+        raise ValueError(f"method 'label' is for classifiers, and a {kind} predicts no classes.")
     if method == "reconstruction" and not is_image(model):
         raise ValueError(f"method 'reconstruction' is for image models, got a {kind}.")
     if method == "synthetic" and not hasattr(model, "sample"):
@@ -124,17 +124,17 @@ def _check_method(method: str, model: Any, reference: Any) -> None:
         )
     if reference is not None and is_image(model):
         raise ValueError(
-            "reference is not for images: codes have other coordinates in every model, so that their "
-            "densities do not compare. Leave it out."
+            "reference is not for images: codes have other coordinates in every model, so their "
+            "densities cannot be compared. Leave it out."
         )
 
 
 def density_scores(model: Any, rows: Any, *, reference: Any = None) -> Float[np.ndarray, " rows"]:
-    """The log density of each row, less that under a reference model if there is one."""
+    """The log density of each row, less that under the reference model, if any."""
     scores = log_prob(model, rows)
     if reference is None:
         return scores
-    # a row that neither model thinks possible says nothing
+    # a row that is impossible under both models says nothing
     with np.errstate(invalid="ignore"):
         return np.nan_to_num(scores - log_prob(reference, rows), nan=0.0)
 
@@ -149,14 +149,14 @@ def log_prob(model: Any, rows: Any) -> Float[np.ndarray, " rows"]:
             f"a {type(model).__name__} has no density of rows. Audit a density, mixture, table or "
             "image model, a classifier, or one of your own with a method log_prob."
         )
-    found = model.log_prob(rows, extra="ignore") if is_table(model) else model.log_prob(rows)
-    return np.asarray(found, float)
+    scores = model.log_prob(rows, extra="ignore") if is_table(model) else model.log_prob(rows)
+    return np.asarray(scores, float)
 
 
 def drawn_rows(model: Any, seed: int, num_rows: int = 10_000) -> Any:
     """Synthetic rows of a model."""
     if is_image(model):
-        num_rows = image_scores.how_many(model, num_rows)
+        num_rows = released.how_many(model, num_rows)
     return model.sample(num_rows, seed=seed)
 
 
@@ -166,7 +166,7 @@ def balanced(
     *,
     seed: int,
 ) -> tuple[Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
-    """As many scores of either side, some of the larger one left out: a fair coin has two sides."""
+    """Equally many scores of members and others, as from a fair coin; the rest is left out."""
     if not len(inside) or not len(outside):
         raise ValueError("an audit needs rows that were in and rows that were not.")
     number, rng = min(len(inside), len(outside)), np.random.default_rng(seed)
@@ -178,30 +178,17 @@ def from_guarantee(
     model: Any,
     scores: Float[np.ndarray, " rows"],
     member: Bool[np.ndarray, " rows"],
-    *,
-    method: str,
-    guesses: int | None = None,
-    confidence: float = 0.95,
-    seed: int = 0,
+    **settings: Any,
 ) -> AuditResult:
     """What scores of private rows say about the guarantee of a model."""
-    guarantee = model.guarantee
+    claim = {"delta": model.guarantee.delta, "claimed": model.guarantee.epsilon}
     return guessing.from_scores(
-        scores,
-        member,
-        method=method,
-        delta=guarantee.delta,
-        claimed=guarantee.epsilon,
-        confidence=confidence,
-        guesses=guesses,
-        internal=True,
-        assumptions=(SPLIT,),
-        seed=seed,
+        scores, member, **claim, internal=True, assumptions=(SPLIT,), **settings
     )
 
 
 def label_scores(model: Any, records: Any) -> Float[np.ndarray, " records"]:
-    """The log of the chance that a classifier gives to the true label of each record.
+    """The log-probability that a classifier gives to the true label of each record.
 
     Args:
         model: A fitted classifier.
@@ -212,38 +199,38 @@ def label_scores(model: Any, records: Any) -> Float[np.ndarray, " records"]:
             "a classifier is audited with records and their labels: (features, labels)."
         )
     features, labels = records
-    chances = np.asarray(model.predict_proba(features), float)
-    places = places_of(labels, tuple(model.classes), num=len(chances))
-    return np.log(np.maximum(chances[np.arange(len(places)), places], _LEAST))
+    probabilities = np.asarray(model.predict_proba(features), float)
+    places = places_of(labels, tuple(model.classes), num=len(probabilities))
+    return np.log(np.maximum(probabilities[np.arange(len(places)), places], _LEAST))
 
 
 def nearness(model: Any, rows: Any, synthetic: Any) -> Float[np.ndarray, " rows"]:
     """Minus the distance from each row to the nearest synthetic one, on the declared scales.
 
-    A small distance is a reason to worry; a large one is no evidence of privacy.
+    A small distance is a warning; a large one is no evidence of privacy.
 
     Args:
-        model: For its declared columns only.
+        model: Used for its declared columns only.
         rows: The rows to attack.
         synthetic: The published rows.
     """
-    known = points(model, synthetic)
+    known = released.points(model, synthetic)
     if not len(known):
         raise ValueError("there must be at least one synthetic row.")
-    return -_distances(points(model, rows), known)
+    return -_distances(released.points(model, rows), known)
 
 
 def _distances(rows: np.ndarray, known: np.ndarray) -> Float[np.ndarray, " rows"]:
-    """From each row to the nearest that is known."""
+    """The distance from each row to the nearest known one."""
     if known.shape[1] <= _FEW:
         from scipy.spatial import KDTree
 
         return np.asarray(KDTree(known).query(rows)[0], float)
-    # among many columns, as images have, a tree looks at everything, and slowly
+    # with many columns, as in images, a tree compares all rows as well, and slowly
     lengths = np.sum(known**2, axis=1)
-    found = np.empty(len(rows))
+    distances = np.empty(len(rows))
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
         squares = np.sum(block**2, axis=1)[:, None] + lengths - 2 * block @ known.T
-        found[start : start + _BLOCK] = np.sqrt(np.maximum(squares.min(axis=1), 0))
-    return found
+        distances[start : start + _BLOCK] = np.sqrt(np.maximum(squares.min(axis=1), 0))
+    return distances

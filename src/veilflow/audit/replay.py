@@ -1,8 +1,8 @@
-"""Replay a fit on neighboring data with the same randomness: what differs must have been paid for.
+"""Replay a fit on neighboring data with the same randomness: every difference must be accounted for.
 
-Where nobody is drawn into any batch, every paid release is noise alone, and the noise is the same on
-both sides. Whatever still differs between the two models was read from the rows past the ledger: a
-bound, a scale, a list of categories, a count.
+If no record is drawn into any batch, every accounted release is noise alone, and the noise is the same
+on both sides. Whatever still differs between the two models was read from the rows without the ledger:
+a bound, a scale, a list of categories, a count.
 """
 
 from collections.abc import Callable
@@ -11,29 +11,29 @@ from typing import Any
 import numpy as np
 
 NOBODY = 2.0**-31
-"""A sampling rate at which no record of a test is ever drawn."""
+"""A sampling rate so small that no record of a test is ever drawn."""
 
 
 def unpaid_differences(fit: Callable[[Any], Any], rows: Any, neighbor: Any) -> tuple[str, ...]:
     """Names of the parts of two fitted models that differ.
 
     Args:
-        fit: From rows to a fitted model. With a fixed seed, declared facts, a `sampling_rate` of
-            `NOBODY`, and no paid release outside training.
+        fit: Fits a model to rows, with a fixed seed, declared facts, a `sampling_rate` of `NOBODY`, and
+            no release besides training.
         rows: Some rows.
-        neighbor: The same rows with one more, or one less.
+        neighbor: The same rows with one more or one less.
 
     Returns:
-        What is not the same in both, by name; nothing if every difference was paid for.
+        Names of the parts that differ; empty if every difference is accounted for.
     """
     one, two = (fit(data).to_artifact() for data in (rows, neighbor))
-    found = [
+    parts = [
         name
         for name in ("manifest", "schema", "ledger", "guarantee")
         if _plain(getattr(one, name)) != _plain(getattr(two, name))
     ]
     names = sorted(set(one.arrays) | set(two.arrays))
-    return (*found, *(name for name in names if not _same(one.arrays, two.arrays, name)))
+    return (*parts, *(name for name in names if not _same(one.arrays, two.arrays, name)))
 
 
 def _plain(part: Any) -> Any:

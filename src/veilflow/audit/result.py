@@ -1,8 +1,8 @@
-"""What an audit found: an epsilon from below, beside the one that was claimed."""
+"""What an audit found: a lower bound on epsilon, or measurements of the engine's step."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 INTERNAL = "INTERNAL: computed from private rows, and as private as they are. Do not publish it."
@@ -10,23 +10,23 @@ INTERNAL = "INTERNAL: computed from private rows, and as private as they are. Do
 
 @dataclass(frozen=True, kw_only=True)
 class AuditResult:
-    """A lower bound on epsilon, how sure it is, and the claim it is held against.
+    """A lower bound on epsilon, its confidence, and the claim it is compared with.
 
-    A bound above the claim refutes the claim. A bound below it refutes nothing: a weak attack on a
-    broken model finds nothing either.
+    A bound above the claim refutes the claim. A bound below it does not support the claim: a weak
+    attack on a broken model finds nothing either.
 
     Attributes:
-        method: The attack, in a word.
+        method: The name of the attack.
         bound: How counts became an epsilon: "one-run", "one-run-f-dp" or "clopper-pearson".
-        lower_bound: Any smaller epsilon is ruled out, at `delta`.
-        confidence: A mechanism that keeps its claim gets a bound above it with a probability of at
-            most one minus this.
-        delta: At which bound and claim are stated.
-        claimed: The epsilon of the guarantee; infinite where there is none.
-        counts: The whole numbers behind the bound.
-        scores: Numbers that describe the attack.
+        lower_bound: Smaller epsilons are ruled out, at `delta`.
+        confidence: A mechanism that keeps its claim has a bound above the claim with a probability of
+            at most one minus the confidence.
+        delta: The delta of bound and claim.
+        claimed: The epsilon of the guarantee; infinite if there is none.
+        counts: The counts from which the bound is computed.
+        scores: Other statistics of the attack.
         internal: Whether private rows were read.
-        assumptions: What the bound rests on.
+        assumptions: The assumptions of the bound.
     """
 
     method: str
@@ -48,7 +48,7 @@ class AuditResult:
     @property
     def sentence(self) -> str:
         """What was found, in plain words."""
-        found = (
+        bound = (
             f"The {self.method} attack rules out an epsilon below {self.lower_bound:.3g} at delta "
             f"{self.delta:.3g}, with {100 * self.confidence:.4g} % confidence"
             if self.lower_bound > 0
@@ -56,27 +56,21 @@ class AuditResult:
             f"{100 * self.confidence:.4g} % confidence"
         )
         if math.isinf(self.claimed):
-            return f"{found}; there is no claim to hold it against."
+            return f"{bound}; there is no claim to compare it with."
         if self.exceeds_claim:
-            return f"{found}: THE CLAIM OF {self.claimed:.4g} IS REFUTED."
+            return f"{bound}: THE CLAIM OF {self.claimed:.4g} IS REFUTED."
         return (
-            f"{found}; the claim is {self.claimed:.4g}. "
+            f"{bound}; the claim is {self.claimed:.4g}. "
             "This does not contradict the claim, and does not prove it."
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; a claim that is infinite is null."""
+        """Plain JSON values; an infinite claim is null."""
         return {
-            "method": self.method,
-            "bound": self.bound,
-            "lower_bound": self.lower_bound,
-            "confidence": self.confidence,
-            "delta": self.delta,
+            **asdict(self),
             "claimed": None if math.isinf(self.claimed) else self.claimed,
             "exceeds_claim": self.exceeds_claim,
-            "counts": dict(self.counts),
             "scores": {n: v if math.isfinite(v) else None for n, v in self.scores.items()},
-            "internal": self.internal,
             "assumptions": list(self.assumptions),
             "sentence": self.sentence,
         }
@@ -84,3 +78,55 @@ class AuditResult:
     def __str__(self) -> str:
         lines = [self.sentence, *(f"  assuming: {line}" for line in self.assumptions)]
         return "\n".join(([INTERNAL] if self.internal else []) + lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One measured property of the step."""
+
+    name: str
+    passed: bool
+    measured: float
+    allowed: str
+    """The range of `measured` that passes."""
+    sentence: str
+    """What was measured."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineReport:
+    """All checks of the step of one plan, on generated rows: nothing in it is private."""
+
+    checks: tuple[Check, ...]
+    plan: dict[str, Any]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every property holds."""
+        return all(check.passed for check in self.checks)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of the properties that do not hold."""
+        return tuple(check.name for check in self.checks if not check.passed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "passed": self.passed,
+            "checks": [check.to_json() for check in self.checks],
+            "plan": self.plan,
+            "internal": False,
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'ok  ' if c.passed else 'FAIL'}  {c.name}: {c.sentence} "
+            f"{c.measured:.4g} (allowed: {c.allowed})"
+            for c in self.checks
+        ]
+        return "\n".join(lines)

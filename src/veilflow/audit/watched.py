@@ -1,7 +1,7 @@
-"""The real compiled step, run so that one can see what it releases.
+"""The real compiled step, run so that its releases can be observed.
 
-Nothing of the step is written again: `Watched` is the engine's step, and differs in that it also hands
-out the noisy sum. What an attacker who sees every gradient knows is exactly this stream.
+Nothing of the step is reimplemented: `Watched` is the engine's step, and differs only in that it also
+returns the noisy sum. An attacker who sees every gradient knows exactly this stream.
 """
 
 from collections.abc import Callable
@@ -23,24 +23,24 @@ from veilflow.nn.frozen import trainable_part
 from veilflow.privacy.guarantees import Released
 
 Watch = Callable[[State, PyTree], Any]
-"""What to keep of a step: from the state before it and the sum it released."""
+"""What to record of a step, from the state before it and the sum it released."""
 
 
 class Watched(Step):
-    """The engine's step, which also hands out what it released."""
+    """The engine's step, which also returns what it released."""
 
     def _move(self, state: State, released: Released[PyTree]) -> Any:
         return super()._move(state, released), released.value
 
 
 class WatchedParts(Watched, PartsStep):
-    """The same for models of parts, which are trained side by side."""
+    """The same for models of parts, which are trained together."""
 
 
 def plain_descent(plan: TrainingPlan, **changes: Any) -> TrainingPlan:
-    """The plan with an optimizer that only subtracts: parameters are then sums of what was released.
+    """The plan with plain gradient descent: parameters are then sums of what was released.
 
-    Optimizers work on released sums, so no guarantee depends on this one.
+    Optimizers process released sums, so no guarantee depends on the choice.
     """
     optimizer = Optimizer(name="sgd", learning_rate=1.0, schedule="constant")
     return replace(plan, optimizer=optimizer, ema_decay=None, **changes)
@@ -56,12 +56,12 @@ def watched(
     num_parts: int | None = None,
     in_common: PyTree = False,
 ) -> tuple[Watched, State]:
-    """The step of a plan for a model, and the state before the first one.
+    """The step of a plan for a model, and the state before the first step.
 
-    With `num_parts` it is the step of as many stacked models, which have some arrays in common.
+    With `num_parts` it is the step of that many stacked models, which may share some arrays.
     """
     trainable, fixed = trainable_part(model)
-    if chunk_size is None:  # a few chunks and a rest, as in a large run
+    if chunk_size is None:  # a few chunks and a remainder, as in a large run
         chunk_size = int(min(max(plan.expected_batch_size // 4, 4), 256))
     inputs = plan, loss_fn, public_loss_fn, fixed, chunk_size, noise_of(plan, model)
     if num_parts is None:
@@ -79,7 +79,7 @@ def run(
     words: Any,
     watch: Watch = lambda state, released: released,
 ) -> tuple[State, Any]:
-    """Steps one after the other: the last state, and what `watch` kept of each."""
+    """Run steps in order; returns the last state, and what `watch` recorded of each step."""
     records = jax.tree.map(jnp.asarray, records)
 
     def one(state: State, words: Any) -> tuple[State, Any]:
@@ -90,18 +90,18 @@ def run(
 
 
 def has_count(plan: TrainingPlan) -> bool:
-    """Whether the plan also releases a count: gradients are then in units of the current clip norm."""
+    """Whether the plan also releases a count; gradients are then in units of the current clip norm."""
     return bool(jax.tree.leaves(plan.clipping.init()))
 
 
 def gradient_part(plan: TrainingPlan, released: PyTree) -> PyTree:
-    """Of what a step released, the gradients."""
+    """The gradients among what a step released."""
     return released[0] if has_count(plan) else released
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` as a program of its own, compiled anew: what is measured is today's engine.
+    """`function`, compiled anew, so that the current engine is measured.
 
-    Pass it everything as an argument: a compiler spends minutes on computing with constants.
+    Pass all arrays as arguments: the compiler can spend minutes on folding constants.
     """
     return eqx.filter_jit(lambda *inputs: function(*inputs))

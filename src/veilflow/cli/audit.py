@@ -118,7 +118,7 @@ def _audit_engine(
     run: dict[str, Any], canaries: int, confidence: float, seed: int | None, *, as_json: bool
 ) -> None:
     from veilflow.audit import audit_gradients, engine_check, with_epsilon
-    from veilflow.audit.f_dp import available
+    from veilflow.audit.bounds import available
     from veilflow.engine import Flat, TrainingPlan
 
     rate, delta = run["sampling_rate"], run["delta"]

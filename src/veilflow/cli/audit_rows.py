@@ -18,7 +18,7 @@ def read(model: Any, data: Path, *, label: str | None, labels: Path | None) -> A
     Raises:
         ValueError: The model is of a kind that is not audited with rows, or a flag is not for it.
     """
-    from veilflow.audit.kinds import attacked, is_classifier, is_image
+    from veilflow.audit.rows import attacked, is_classifier, is_image
 
     model = attacked(model)
     if labels is not None and not is_image(model):

@@ -34,7 +34,6 @@ from veilflow.flows.bijection import (
 )
 from veilflow.flows.bijections.composition import Scan
 from veilflow.flows.conditioner import Known, MaskedMLP
-from veilflow.flows.network import Activation
 from veilflow.flows.scalar_maps.simple import AbstractScalarMap
 from veilflow.nn.dense import Dense
 from veilflow.nn.uses import Reused
@@ -119,10 +118,9 @@ class SharedBlocks(AbstractBijection):
         num_blocks: int,
         *,
         key: Key[Array, ""],
-        hidden: tuple[int, ...] = (100, 100),
-        activation: Activation = "tanh",
         embedding: int = 8,
         linear: Callable[[Key[Array, ""]], AbstractBijection] | None = None,
+        **network: Any,
     ) -> "SharedBlocks":
         """Blocks that are each close to a reversal.
 
@@ -131,10 +129,9 @@ class SharedBlocks(AbstractBijection):
             scalar_map: The map of each coordinate.
             num_blocks: Number of blocks.
             key: Spent here, for all weights.
-            hidden: Sizes of the network's hidden layers.
-            activation: "tanh" or "relu".
             embedding: Size of the embedding that tells the network which block it serves.
             linear: Builds a linear map of `dim` coordinates from a key; None for no linear maps.
+            **network: Settings of the network, as for `MaskedMLP.create`.
 
         Returns:
             The blocks.
@@ -145,12 +142,7 @@ class SharedBlocks(AbstractBijection):
         check.count(num_blocks=num_blocks, embedding=embedding)
         embedding_key, network_key, linear_key = jax.random.split(key, 3)
         masked = MaskedMLP.create(
-            dim,
-            scalar_map.num_params,
-            key=network_key,
-            hidden=hidden,
-            activation=activation,
-            condition_dim=embedding,
+            dim, scalar_map.num_params, key=network_key, condition_dim=embedding, **network
         )
         embed = Dense.create(num_blocks, embedding, key=embedding_key, bias=False)
         maps = None if linear is None else Scan.create(linear, num_blocks, key=linear_key)

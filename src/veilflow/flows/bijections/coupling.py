@@ -6,13 +6,15 @@ References:
     Dinh, Sohl-Dickstein, Bengio, "Density estimation using Real NVP", 2017.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from veilflow._core import check
 from veilflow.flows.bijection import AbstractBijection, Condition, Mapped, Vector, refuse_taps
-from veilflow.flows.network import MLP, Activation
+from veilflow.flows.network import MLP
 from veilflow.flows.scalar_maps.simple import AbstractScalarMap
 
 
@@ -40,14 +42,7 @@ class Coupling(AbstractBijection):
 
     @classmethod
     def create(
-        cls,
-        dim: int,
-        scalar_map: AbstractScalarMap,
-        *,
-        key: Key[Array, ""],
-        hidden: tuple[int, ...] = (100, 100),
-        activation: Activation = "tanh",
-        condition_dim: int = 0,
+        cls, dim: int, scalar_map: AbstractScalarMap, *, key: Key[Array, ""], **network: Any
     ) -> "Coupling":
         """A coupling close to the identity, in which the first half of the coordinates pass.
 
@@ -55,9 +50,7 @@ class Coupling(AbstractBijection):
             dim: How many numbers an example has; if odd, the smaller half passes.
             scalar_map: The map of the others.
             key: Spent here, for the weights.
-            hidden: Sizes of the network's hidden layers.
-            activation: "tanh" or "relu".
-            condition_dim: Size of the condition; 0 for none.
+            **network: Settings of the network, as for `MLP.create`.
 
         Returns:
             The coupling.
@@ -67,15 +60,8 @@ class Coupling(AbstractBijection):
         """
         check.count(dim=dim)
         passing = dim // 2
-        network = MLP.create(
-            passing,
-            (dim - passing) * scalar_map.num_params,
-            key=key,
-            hidden=hidden,
-            activation=activation,
-            condition_dim=condition_dim,
-        )
-        return cls(network, scalar_map, dim)
+        num_params = (dim - passing) * scalar_map.num_params
+        return cls(MLP.create(passing, num_params, key=key, **network), scalar_map, dim)
 
     @property
     def dim(self) -> int:
