@@ -8,7 +8,7 @@ import pytest
 from pyarrow import csv
 
 import veilflow as vf
-from veilflow.cli import fit_classifier
+from veilflow.cli import classifier
 from veilflow.models.expm.choice import MODELS
 from veilflow.releases.expm.flow_sampler import FlowSampler
 from veilflow.releases.expm.hmc import HmcSampler
@@ -51,9 +51,9 @@ def refused(done, message, code=2):
 
 
 def test_words_are_those_of_the_library():
-    assert tuple(fit_classifier.Sampler) == tuple(SAMPLERS)
-    assert tuple(fit_classifier.Model) == MODELS
-    assert tuple(fit_classifier.Loss) == LOSSES
+    assert tuple(classifier.Sampler) == tuple(SAMPLERS)
+    assert tuple(classifier.Model) == MODELS
+    assert tuple(classifier.Loss) == LOSSES
     assert all(sampler_of(name).name == name for name in SAMPLERS)
 
 

@@ -11,7 +11,7 @@ import veilflow as vf
 from tests.cli.test_models import refused
 from tests.models.table import small
 from veilflow._core import codec
-from veilflow.cli import fit_table
+from veilflow.cli import fit
 from veilflow.models.table.table_plan import WARM_STARTS
 from veilflow.releases.plan import FitPlan
 
@@ -105,7 +105,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
 
 
 def test_the_words_of_the_flags_are_those_of_the_library():
-    assert tuple(word.value for word in fit_table.WarmStart) == WARM_STARTS
+    assert tuple(word.value for word in fit.WarmStart) == WARM_STARTS
 
 
 def test_a_messy_file_becomes_a_synthetic_file(in_json, veilflow, table, tmp_path):

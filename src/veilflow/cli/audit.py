@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from veilflow.cli import options
+from veilflow.cli.flags import refuse
 from veilflow.cli.output import emit, guarded, note
-from veilflow.cli.values import left_out
+from veilflow.cli.records import feature_names, is_series, read_labels, read_series
 
 if TYPE_CHECKING:
     from veilflow.audit import AuditResult
@@ -78,7 +79,7 @@ def audit(
             "--holdout-labels": holdout_labels,
             "--column": column,
         }
-        left_out(unused, "is for models. The engine is audited on generated rows.")
+        refuse(unused, "is for models. The engine is audited on generated rows.")
         run = {"epsilon": epsilon, "delta": delta, "sampling_rate": sampling_rate, "steps": steps}
         _audit_engine(run, canaries, confidence, seed, as_json=as_json)
         return
@@ -89,13 +90,12 @@ def audit(
         )
     from veilflow.audit import audit as attack
     from veilflow.audit import audit_attribute
-    from veilflow.cli import audit_rows
     from veilflow.models import registry
 
     model = registry.load(Path(target))
     rows = (
-        audit_rows.read(model, data, label=label, labels=labels),
-        audit_rows.read(model, holdout, label=label, labels=holdout_labels),
+        read_attacked(model, data, label=label, labels=labels),
+        read_attacked(model, holdout, label=label, labels=holdout_labels),
     )
     settings: dict[str, Any] = {"confidence": confidence, "seed": 0 if seed is None else seed}
     if column is not None:
@@ -153,3 +153,58 @@ def _refuse(reasons: list[str]) -> None:
         from veilflow._core.errors import PrivacyError
 
         raise PrivacyError("; ".join(reasons))
+
+
+def read_attacked(model: Any, data: Path, *, label: str | None, labels: Path | None) -> Any:
+    """What a file or folder holds, as an audit of the model takes it.
+
+    Args:
+        model: The loaded model.
+        data: Of `--data` or `--holdout`.
+        label: The column of labels, of a classifier.
+        labels: The file of labels, of images.
+
+    Raises:
+        ValueError: The model is of a kind that is not audited with rows, or a flag is not for it.
+    """
+    from veilflow.audit.kinds import attacked, is_classifier, is_image
+
+    model = attacked(model)
+    if labels is not None and not is_image(model):
+        raise ValueError("--labels and --holdout-labels are for image models.")
+    if label is not None and not is_classifier(model):
+        raise ValueError("--label is for classifiers. To guess a column: --column.")
+    if is_image(model):
+        return _images(model, data, labels)
+    return _labeled(model, data, label) if is_classifier(model) else data
+
+
+def _images(model: Any, data: Path, labels: Path | None) -> Any:
+    from veilflow.images import read_images
+
+    if labels is None and model.classes and data.is_file() and data.suffix.lower() != ".npz":
+        raise ValueError(
+            f"the images of this model have classes, and {data} has no labels with it. Name their "
+            "files by --labels and --holdout-labels, or give NPZ files or folders by class."
+        )
+    return read_images(data, model.spec, labels=labels)
+
+
+def _labeled(model: Any, data: Path, label: str | None) -> tuple[Any, list[Any]]:
+    """Features, and labels as the model names them."""
+    features: Any = data
+    if is_series(data):
+        if label is not None:
+            raise ValueError(f"{data} holds series with their labels. Leave --label out.")
+        features = read_series(data)
+    elif label is None:
+        raise ValueError(
+            "a classifier is audited by the labels of records. Name their column: --label."
+        )
+    elif model.columns is None:
+        from veilflow.tabular.io import read_rows
+
+        features = read_rows(data, columns=feature_names(data, label)).values
+    # in files labels are words, and classes may have been declared as numbers
+    named = {str(name): name for name in model.classes}
+    return features, [named.get(word, word) for word in read_labels(data, label)]

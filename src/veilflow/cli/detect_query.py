@@ -8,8 +8,7 @@ import typer
 
 from veilflow.cli import options
 from veilflow.cli.output import check_out, guarded, note, tell, unprotected
-from veilflow.cli.use import is_table
-from veilflow.cli.use_images import is_image
+from veilflow.cli.use import is_image, is_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

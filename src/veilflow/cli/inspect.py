@@ -105,14 +105,6 @@ def ledger_table(records: list[dict[str, Any]]) -> Any:
     return table
 
 
-def show_price(ledger: "Ledger", *, delta: float, as_json: bool) -> None:
-    """Print what a fit would cost, and on what that rests."""
-    guarantee, entries = ledger.guarantee(delta=delta), describe_ledger(ledger, delta=delta)
-    result = {"guarantee": guarantee.to_json(), "ledger": entries}
-    opening = f"nothing was spent. A fit would be\n{statement(guarantee)}"
-    emit(result, opening, ledger_table(entries), as_json=as_json)
-
-
 def show_plan(plan: "FitPlan", *, as_json: bool) -> None:
     """Print what a fit would ask and cost, and on what its guarantee rests.
 

@@ -15,17 +15,16 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 from typer.models import OptionInfo
 
 from veilflow._core.errors import VeilflowError
+from veilflow.cli.flags import expanded
 
 if TYPE_CHECKING:
     from veilflow.privacy.guarantees import Guarantee
-
-P = ParamSpec("P")
 
 _VALUE = r"""['"]([\w-]+)['"]|True|\.\.\.|(?=[.,;) ]|$)"""
 _SAID_ALREADY = r"(?: \(--[^()]+\))?"
@@ -34,16 +33,20 @@ _ARGUMENT = re.compile(rf"\b([a-z_]+)=(?:{_VALUE}){_SAID_ALREADY}")
 _ONLY_PYTHON = ("size", "color", "layout", "invalid", "labels")
 
 
-def guarded(command: Callable[P, None]) -> Callable[P, None]:
-    """A command whose errors are one line on standard error and an exit code, not a traceback."""
+def guarded(function: Callable[..., None]) -> Callable[..., None]:
+    """A command whose errors are one line on standard error and an exit code, not a traceback.
+
+    Groups of flags among the parameters of the function become single flags; see `flags.expanded`.
+    """
+    command = expanded(function)
 
     @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+    def run(**values: Any) -> None:
         if os.environ.get("VEILFLOW_TRACEBACK"):
-            return command(*args, **kwargs)
+            return command(**values)
         try:
             with _warnings_as_notes():
-                return command(*args, **kwargs)
+                return command(**values)
         except (BrokenPipeError, typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from veilflow.cli import options
+from veilflow.cli.classifier import is_classifier
+from veilflow.cli.fitting import policy_in_force
+from veilflow.cli.flags import refuse
 from veilflow.cli.output import emit, guarded, note, tell
-from veilflow.cli.spending import in_force
-from veilflow.cli.values import left_out
+from veilflow.cli.records import is_series, read_labels, read_series
 
 _LARGEST_AUDIT = 16 * 2**20
 
@@ -59,13 +61,13 @@ def report(
     only = {"--test": test, "--label": label, "--labels": labels, "--audit": audit}
     only["--show-images"] = show_images
     if data is None:
-        left_out(only, "is for the curator's report: give --data, too.")
+        refuse(only, "is for the curator's report: give --data, too.")
     from veilflow.models import artifact, registry
     from veilflow.reports.write import CARD_FILES, CURATOR_FILE
 
     _check_folder(out, CARD_FILES if data is None else (CURATOR_FILE,), force=force)
     found = artifact.read(model)
-    allowed = in_force(policy)
+    allowed = policy_in_force(policy)
     if data is None:
         if allowed is not None:
             allowed.check_guarantee(found.guarantee)
@@ -104,13 +106,12 @@ def _curator(
     *,
     as_json: bool,
 ) -> None:
-    from veilflow.cli.labeled import is_series, read_labels, read_series
     from veilflow.reports.curator import curator_report
     from veilflow.reports.write import write_curator
 
     sources: dict[str, Any] = {"data": data, "test": test}
     measured = data if test is None else test
-    if hasattr(fitted, "predict_proba") and is_series(measured):
+    if is_classifier(fitted) and is_series(measured):
         series = read_series(measured)
         sources = {"data": series, "test": None if test is None else series}
         settings = {**settings, "labels": read_labels(measured, None)}

@@ -1,22 +1,26 @@
 """`veilflow sample`, `veilflow score` and `veilflow impute`: use a fitted model."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veilflow.cli import options, use_images
-from veilflow.cli.output import check_out, emit, guarded, note, tell, unprotected
-from veilflow.cli.values import left_out
+from veilflow.cli import options
+from veilflow.cli.flags import refuse
+from veilflow.cli.output import check_folder, check_out, emit, guarded, note, tell, unprotected
 
-Seed = Annotated[int | None, typer.Option(help="For the same rows again.")]
+if TYPE_CHECKING:
+    from veilflow.images import ImageSpec
+
 Given = Annotated[
     list[str] | None,
     typer.Option(
-        "--given", help="Of tables: column=value that all rows have; no value for a gap. Repeat it."
+        "--given",
+        help="For tables: column=value that all rows have; no value for a gap. Repeatable.",
     ),
 ]
-Label = Annotated[str | None, typer.Option(help="Of images: the class.")]
+Label = Annotated[str | None, typer.Option(help="For images: the class.")]
 
 _OF_IMAGES = "is for models of images. Leave it out."
 
@@ -27,7 +31,7 @@ def sample(
     out: Annotated[
         Path,
         typer.Option(
-            help="The file to write: .csv, .parquet, .arrow, .npz. Of images: .npz, .png (side by "
+            help="The file to write: .csv, .parquet, .arrow, .npz. For images: .npz, .png (side by "
             "side), or a folder."
         ),
     ],
@@ -38,35 +42,39 @@ def sample(
             "--rows",
             "--num-images",
             "-n",
-            help="How many rows, more than memory holds is fine; or how many images.",
+            help="How many rows, also more than fit into memory; or how many images.",
         ),
     ] = 1000,
     given: Given = None,
     label: Label = None,
     sharpen: Annotated[
         float | None,
-        typer.Option(help="Of images: smooth, then sharpen by this factor; 5 for digits."),
+        typer.Option(help="For images: smooth, then sharpen by this factor; 5 for digits."),
     ] = None,
-    seed: Seed = None,
+    seed: options.Seed = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Draw synthetic rows or images from a model. Costs no privacy, however many are drawn."""
     from veilflow.engine.progress import counting_bar
+    from veilflow.images.write import write_images
     from veilflow.models import registry
     from veilflow.tabular.stream import file_format
 
     fitted = registry.load(model)
-    if use_images.is_image(fitted):
-        left_out({"--given": given}, "is for models of tables. Leave it out.")
-        drawn = {"label": label, "sharpen": sharpen, "seed": seed}
-        use_images.sample(fitted, out, num_rows, model=model, force=force, as_json=as_json, **drawn)
+    if is_image(fitted):
+        refuse({"--given": given}, "is for models of tables. Leave it out.")
+        _check_image_out(out, fitted.spec, model, force=force)
+        drawn = fitted.sample(num_rows, label=label, sharpen=sharpen, seed=seed)
+        write_images(drawn, out)
+        result, text = {"out": out, "num_images": num_rows}, f"wrote {num_rows} images to {out}"
+        tell(result, text, fitted.guarantee, as_json=as_json)
         return
     if not hasattr(fitted, "sample_to"):
         raise ValueError(
             f"{model} has no rows to draw. Draws of a posterior are made by posterior sample."
         )
-    left_out({"--label": label, "--sharpen": sharpen}, _OF_IMAGES)
+    refuse({"--label": label, "--sharpen": sharpen}, _OF_IMAGES)
     check_out(out, force=force, inputs=(model,))
     file_format(out)  # refuse a suffix before the work, not after
     settings = {"given": _cells(fitted, given)} if given else {}
@@ -95,10 +103,10 @@ def score(
 ) -> None:
     """Write the log density of every row of a file. Scores of private rows are private too.
 
-    Of images, write how unlike the class --label each is: minus the log density of its code.
+    For images, write how unlike the class --label each one is: minus the log density of its code.
 
     Nothing about the rows is printed unless --reveal is given: a mean over private rows, or even
-    their number, is a release that nobody has paid for.
+    their number, would be a release that nobody has paid for.
     """
     check_out(out, force=force, inputs=(model, data))
     from veilflow.models import registry
@@ -106,11 +114,11 @@ def score(
 
     file_format(out)
     fitted = registry.load(model)
-    if use_images.is_image(fitted):
+    if is_image(fitted):
         rows, name, words = "images", "ood_score", "score"
-        scores = fitted.ood_score(use_images.readable(data, fitted.spec), label=label)
+        scores = fitted.ood_score(_images_to_score(data, fitted.spec), label=label)
     else:
-        left_out({"--label": label}, _OF_IMAGES)
+        refuse({"--label": label}, _OF_IMAGES)
         rows, name, words = "rows", "log_prob", "log density"
         if is_table(fitted):
             scores = fitted.log_prob(data, extra="ignore")
@@ -118,10 +126,10 @@ def score(
             scores = fitted.log_prob(read_rows(data, columns=fitted.columns))
     # as private as the rows they are about
     write_rows(Rows(scores.reshape(-1, 1), (name,)), out, mode=0o600)
-    warned = unprotected(
+    warning = unprotected(
         f"the scores are computed from the {rows} themselves and are as private as they are"
     )
-    result: dict[str, Any] = {"out": out, **warned}
+    result: dict[str, Any] = {"out": out, **warning}
     text = f"wrote {out}"
     if reveal:
         mean = float(scores.mean()) if len(scores) else float("nan")
@@ -135,11 +143,11 @@ def impute(
     model: options.Model,
     data: Annotated[Path, typer.Argument(help="A table with gaps, with the model's columns.")],
     out: options.TableOut,
-    seed: Seed = None,
+    seed: options.Seed = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Fill the gaps of a table by draws from a table model, given what is there.
+    """Fill the gaps of a table with draws from a table model, given the other cells of each row.
 
     The filled table is as private as the table: the model's guarantee does not cover it.
     """
@@ -154,12 +162,12 @@ def impute(
     filled = fitted.impute(data, seed=seed, like="pyarrow", extra="ignore")
     _note_left_out(data, fitted.columns)
     write_tables([filled], out, schema=filled.schema, mode=0o600)
-    warned = unprotected("the filled rows are as private as the rows")
-    emit({"out": out, **warned}, f"wrote {out}", as_json=as_json)
+    warning = unprotected("the filled rows are as private as the rows")
+    emit({"out": out, **warning}, f"wrote {out}", as_json=as_json)
 
 
 def _note_left_out(data: Path, columns: tuple[str, ...]) -> None:
-    """Say which columns of a table the model does not know, and so are not in the result."""
+    """Say which columns of a table are not in the result, because the model does not know them."""
     from veilflow.tabular.frames import open_table
 
     unknown = [name for name in open_table(data, chunk=1).names if name not in columns]
@@ -169,16 +177,23 @@ def _note_left_out(data: Path, columns: tuple[str, ...]) -> None:
 
 def is_table(fitted: Any) -> bool:
     """Whether a model is one of a table of mixed columns."""
-    from veilflow.models.table.fitted_table import FittedTableFlow
+    from veilflow.models.protocols import TableModel
 
-    return isinstance(fitted, FittedTableFlow)
+    return isinstance(fitted, TableModel)
+
+
+def is_image(fitted: Any) -> bool:
+    """Whether a model is one of images."""
+    from veilflow.models.protocols import ImageModel
+
+    return isinstance(fitted, ImageModel)
 
 
 def _cells(fitted: Any, given: list[str]) -> dict[str, str | None]:
-    """What `--given` says, by column."""
+    """The cells that `--given` fixes, by column."""
     if not is_table(fitted):
         raise ValueError("--given is for models of tables. Leave it out.")
-    found: dict[str, str | None] = {}
+    cells: dict[str, str | None] = {}
     for text in given:
         # the longest first: a name may hold an equals sign itself
         names = sorted(fitted.columns, key=len, reverse=True)
@@ -188,7 +203,27 @@ def _cells(fitted: Any, given: list[str]) -> dict[str, str | None]:
                 f"--given must be column=value, got {text!r}. The columns are "
                 f"{', '.join(fitted.columns)}."
             )
-        if name in found:
+        if name in cells:
             raise ValueError(f"--given names {name!r} twice.")
-        found[name] = text[len(name) + 1 :] or None
-    return found
+        cells[name] = text[len(name) + 1 :] or None
+    return cells
+
+
+def _check_image_out(out: Path, spec: "ImageSpec", model: Path, *, force: bool) -> None:
+    """Raise unless images can be written to a folder, or to a file, without losing anything."""
+    from veilflow.images.write import FOLDER, target_kind
+
+    if target_kind(out, spec) == FOLDER:
+        check_folder(out)
+    else:
+        check_out(out, force=force, inputs=(model,))
+
+
+def _images_to_score(data: Path, spec: "ImageSpec") -> Any:
+    """Images of any class; a folder with one sub-folder for each class is read by these."""
+    from veilflow.images import image_files, read_images
+
+    bare = replace(spec, classes=())
+    if spec.classes and data.is_dir() and any(path.is_dir() for path in image_files(data, bare)):
+        return read_images(data, spec)
+    return data
