@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -208,7 +209,7 @@ def test_a_checkpoint_goes_on_with_its_own_reservation_and_with_no_other(tmp_pat
     from veilflow.privacy.ledger import Ledger
 
     checkpoint = tmp_path / "run"
-    plan = SimpleNamespace(ledger=Ledger().spend(Gaussian(9.0), purpose="fit"))
+    plan: Any = SimpleNamespace(ledger=Ledger().spend(Gaussian(9.0), purpose="fit"))
     plan.checked = lambda: plan
     journal = DatasetLedger(tmp_path / "j")
 

@@ -5,8 +5,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from veilflow.cli import options
 from veilflow.cli.fitting import FitFlags
 from veilflow.cli.flags import SettingsOf, given, names, numbers
@@ -24,23 +22,20 @@ _UNPROVEN = (Sampler.FLOW, Sampler.HMC)
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierFitFlags(FitFlags):
-    """The flags of every fit; exact samplers need no delta."""
+    """The flags of every fit; exact samplers need no delta.
 
-    delta: Annotated[float, typer.Option(help="0 is enough for exact samplers.")] = 0.0
+    Attributes:
+        delta: 0 is enough for exact samplers.
+    """
+
+    delta: float = 0.0
 
 
 @guarded
 def classifier(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            help="CSV, Parquet or Arrow file with a header. Series: NPZ of values, mask, since, labels."
-        ),
-    ],
-    classes: Annotated[str, typer.Option(help="All values that a label may have, with commas.")],
-    prior_scale: Annotated[
-        float, typer.Option(help="Scale of the prior; features are in [-1, 1], so 1 to 5 is usual.")
-    ],
+    data: options.File,
+    classes: str,
+    prior_scale: float,
     flags: ClassifierFitFlags,
     bounded: Bounded,
     settings: Annotated[
@@ -55,17 +50,22 @@ def classifier(
             },
         ),
     ],
-    label: Annotated[str | None, typer.Option(help="The column of labels.")] = None,
-    prior: Annotated[Prior, typer.Option(help="Shape of the prior.")] = Prior.GAUSSIAN,
-    sampler: Annotated[
-        Sampler,
-        typer.Option(help="flow and hmc give a CONDITIONAL guarantee, the others an exact one."),
-    ] = Sampler.ZOOM,
+    label: str | None = None,
+    prior: Prior = Prior.GAUSSIAN,
+    sampler: Sampler = Sampler.ZOOM,
 ) -> None:
     """Learn to tell classes apart, by the exponential mechanism (ExpM+NF).
 
     All columns other than the label are features, unless --columns names some. A dry run prints the
     price; of the records it uses only the names of columns.
+
+    Flags:
+        data: CSV, Parquet or Arrow file with a header. Series: NPZ of values, mask, since, labels.
+        classes: All values that a label may have, with commas.
+        prior_scale: Scale of the prior; features are in [-1, 1], so 1 to 5 is usual.
+        label: The column of labels.
+        prior: Shape of the prior.
+        sampler: flow and hmc give a CONDITIONAL guarantee, the others an exact one.
     """
     fitting = flags.begin(data, bounded.bounds, conditional=sampler in _UNPROVEN)
     from veilflow.models.expm.classifier import ExpMechClassifier
@@ -123,9 +123,7 @@ def is_classifier(fitted: Any) -> bool:
 @guarded
 def classify(
     model: options.Model,
-    data: Annotated[
-        Path, typer.Argument(help="Records with the model's columns. They need no labels.")
-    ],
+    data: options.File,
     out: options.TableOut,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -133,6 +131,9 @@ def classify(
     """Write the most likely class of every record, and the probability of each class.
 
     Predictions for private records are private too.
+
+    Flags:
+        data: Records with the model's columns. They need no labels.
     """
     check_out(out, force=force, inputs=(model, data))
     import pyarrow as pa

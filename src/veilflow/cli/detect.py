@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veilflow.cli import detect_query
+from veilflow.cli import detect_query, options
 from veilflow.cli.fitting import RunFlags
 from veilflow.cli.flags import SettingsOf, flag_of, given, refuse
 from veilflow.cli.output import check_out, guarded, note, tell
@@ -27,45 +27,36 @@ Method = StrEnum("Method", ["EXPONENTIAL", "SPARSE_VECTOR", "NOISY_MAX"])
 
 @dataclass(frozen=True, kw_only=True)
 class DetectFlags(RunFlags):
-    """The flags of every fit. A detector may cost nothing, so that the budget can be left out."""
+    """The flags of every fit. A detector may cost nothing, so that the budget can be left out.
 
-    out: Annotated[
-        Path, typer.Option(help="The file to write: d.veil; for an ensemble, e.private.")
-    ]
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="The budget of all answers; with --private, that of the threshold."),
-    ] = None
-    delta: Annotated[
-        float | None, typer.Option(help="For an ensemble: delta of all answers; default 0.")
-    ] = None
-    seed: Annotated[
-        int | None, typer.Option(help="Repeat the same threshold or parts; answers stay random.")
-    ] = None
+    Attributes:
+        out: The file to write: d.veil; for an ensemble, e.private.
+        epsilon: The budget of all answers; with --private, that of the threshold.
+        delta: For an ensemble: delta of all answers; default 0.
+        seed: Repeat the same threshold or parts; answers stay random.
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold:
-    """Flags that say when a row is odd. All but `--threshold` are for the detector of a model."""
+    """Flags that say when a row is odd. All but `--threshold` are for the detector of a model.
 
-    false_alarm_rate: Annotated[
-        float | None, typer.Option(help="For a model: share of normal rows that may be called odd.")
-    ] = None
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="Instead, a public number: a score; for an ensemble, a log density."),
-    ] = None
-    public: Annotated[
-        Path | None,
-        typer.Option(help="For a model: public normal rows that set the threshold, at no cost."),
-    ] = None
-    private: Annotated[
-        Path | None,
-        typer.Option(help="For a model: private normal rows that set it, paid by --epsilon."),
-    ] = None
-    label: Annotated[
-        str | None, typer.Option(help="For a model of images: the class to compare with.")
-    ] = None
+    Attributes:
+        false_alarm_rate: For a model: share of normal rows that may be called odd.
+        threshold: Instead, a public number: a score; for an ensemble, a log density.
+        public: For a model: public normal rows that set the threshold, at no cost.
+        private: For a model: private normal rows that set it, paid by --epsilon.
+        label: For a model of images: the class to compare with.
+    """
+
+    false_alarm_rate: float | None = None
+    threshold: float | None = None
+    public: Path | None = None
+    private: Path | None = None
+    label: str | None = None
 
     @property
     def source(self) -> str:
@@ -89,13 +80,7 @@ def _group() -> None:
 @app.command("fit")
 @guarded
 def fit(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="A model (*.veil): rows that it finds unlikely are odd. Or a file of records: an "
-            "ensemble that answers with privacy is trained on them."
-        ),
-    ],
+    source: options.File,
     flags: DetectFlags,
     threshold: Threshold,
     bounded: Bounded,
@@ -122,10 +107,7 @@ def fit(
             help={"steps": "For flow: number of training steps."},
         ),
     ],
-    journal: Annotated[
-        Path | None,
-        typer.Option(help="File of spent queries, beside --out; default: its name with .journal."),
-    ] = None,
+    journal: Path | None = None,
 ) -> None:
     """Make a detector of anomalies, from a fitted model or from the records themselves.
 
@@ -134,6 +116,11 @@ def fit(
 
     From records, an ensemble is trained without privacy and stays with you. Its answers are private,
     and there are as many as --max-queries says.
+
+    Flags:
+        source: A model (*.veil): rows that it finds unlikely are odd. Or a file of records: an
+            ensemble that answers with privacy is trained on them.
+        journal: File of spent queries, beside --out; default: its name with .journal.
     """
     check_out(flags.out, force=flags.force, inputs=(source,))
     ensemble = {flag_of(name.removeprefix("num_")): x for name, x in (settings | training).items()}

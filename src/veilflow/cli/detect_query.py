@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,21 +21,23 @@ _CHUNK = 8192
 
 @guarded
 def query(
-    detector: Annotated[Path, typer.Argument(help="A detector, as detect fit wrote it.")],
-    data: Annotated[Path, typer.Argument(help="Rows to ask about; for image models, images.")],
-    out: Annotated[
-        Path, typer.Option(help="The file to write: .csv, .parquet, .arrow; a line for each row.")
-    ],
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Also which column makes a row odd. Of a model only.")
-    ] = False,
+    detector: options.File,
+    data: options.File,
+    out: Path,
+    explain: bool = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write for every row whether it is an anomaly.
 
-    Of a model also how odd it is, and for nothing; scores of private rows are private too. Of an
-    ensemble every row is paid for, and all of them are refused where the budget does not suffice.
+    The detector of a model also writes how odd each row is, at no cost; scores of private rows are
+    private too. An ensemble pays for every row, and refuses all of them if its budget is too small.
+
+    Flags:
+        detector: A detector, as detect fit wrote it.
+        data: Rows to ask about; for image models, images.
+        out: The file to write: .csv, .parquet, .arrow; a line for each row.
+        explain: Also write which column makes a row odd. For the detector of a model only.
     """
     check_out(out, force=force, inputs=(detector, data))
     from veilflow.models import registry

@@ -29,13 +29,17 @@ InvalidImages = StrEnum("InvalidImages", ["ERROR", "SKIP"])
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """Flags that describe the flow of a density."""
+    """Flags that describe the flow of a density.
 
-    flow: Annotated[Flow | None, typer.Option(help="Kind of flow to train.")] = None
-    blocks: Annotated[int | None, typer.Option(help="Blocks of the flow.")] = None
-    hidden: Annotated[str | None, typer.Option(help="Hidden layers: their sizes, with commas.")] = (
-        None
-    )
+    Attributes:
+        flow: Kind of flow to train.
+        blocks: Number of blocks of the flow.
+        hidden: Hidden layers: their sizes, with commas.
+    """
+
+    flow: Flow | None = None
+    blocks: int | None = None
+    hidden: str | None = None
 
     @property
     def architecture(self) -> Any:
@@ -130,7 +134,7 @@ def _fit_rows(fitting: Any, model: Any, rows: Any, bounded: Bounded, *, data: Pa
 @guarded
 def table(
     data: options.Table,
-    schema: Annotated[Path, typer.Option(help="TOML file of the declared columns.")],
+    schema: Path,
     flags: FitFlags,
     settings: Annotated[
         dict[str, Any],
@@ -157,15 +161,17 @@ def table(
         ),
     ],
     training: options.TrainingFlags,
-    extra: Annotated[
-        Extra, typer.Option(help="What to do with columns that the schema does not have.")
-    ] = Extra.ERROR,
+    extra: Extra = Extra.ERROR,
     invalid: options.Invalid = options.InvalidCells.ERROR,
 ) -> None:
     """Learn a table of numbers, categories, dates and gaps (DP-HFlow).
 
     The schema says what is public about each column; `veilflow schema` drafts one. A dry run does not
     open the table.
+
+    Flags:
+        schema: TOML file of the declared columns.
+        extra: What to do with columns that the schema does not have.
     """
     fitting = flags.begin(data, schema)
     from veilflow.engine.training import Training
@@ -189,18 +195,18 @@ def table(
 
 @dataclass(frozen=True, kw_only=True)
 class ImageFitFlags(FitFlags):
-    """The flags of every fit, of which one speaks of images."""
+    """The flags of every fit, of which one speaks of images.
 
-    delta: Annotated[float, typer.Option(help="Well below 1 / number of images.")]
+    Attributes:
+        delta: Well below 1 / number of images.
+    """
 
 
 @app.command("images")
 @guarded
 def images(
-    data: Annotated[
-        Path, typer.Argument(help="A folder of image files, or an IDX, NPZ or NPY file.")
-    ],
-    spec: Annotated[Path, typer.Option(help="TOML file of the declared size and classes.")],
+    data: options.File,
+    spec: Path,
     flags: ImageFitFlags,
     settings: Annotated[
         dict[str, Any],
@@ -215,20 +221,19 @@ def images(
         ),
     ],
     training: options.TrainingFlags,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            help="IDX or NPY file of labels; for a folder, a CSV with columns file and label."
-        ),
-    ] = None,
-    invalid: Annotated[
-        InvalidImages, typer.Option(help="What to do with images that are not as declared.")
-    ] = InvalidImages.ERROR,
+    labels: Path | None = None,
+    invalid: InvalidImages = InvalidImages.ERROR,
 ) -> None:
     """Learn images of one size (DP-LFlow).
 
     The specification says what is public about the images; a person writes it. A dry run opens no
     image.
+
+    Flags:
+        data: A folder of image files, or an IDX, NPZ or NPY file.
+        spec: TOML file of the declared size and classes.
+        labels: IDX or NPY file of labels; for a folder, a CSV with columns file and label.
+        invalid: What to do with images that are not as declared.
     """
     fitting = flags.begin(data, spec, labels)
     from veilflow.engine.training import Training

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -31,27 +31,24 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True, kw_only=True)
 class RunFlags:
-    """The flags of every command that fits a model, except for its budget."""
+    """The flags of every command that fits a model, except for its budget.
 
-    out: Annotated[Path, typer.Option(help="The model file to write, such as m.veil.")]
-    seed: Annotated[
-        int | None, typer.Option(help="For research only: weakens the guarantee, and says so.")
-    ] = None
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Secret file to resume from after a crash, at no further cost."),
-    ] = None
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done and spent, and do neither.")
-    ] = False
+    Attributes:
+        out: The model file to write, such as m.veil.
+        seed: For research only: weakens the guarantee, and says so.
+        checkpoint: Secret file to resume from after a crash, at no further cost.
+        dry_run: Show what would be done and spent, and do neither.
+        data_ledger: File that adds up what all models of a data set cost.
+        dataset: Your name for the data set, in --data-ledger.
+    """
+
+    out: Path
+    seed: int | None = None
+    checkpoint: Path | None = None
+    dry_run: bool = False
     policy: options.PolicyFile = None
-    data_ledger: Annotated[
-        Path | None,
-        typer.Option(help="File that adds up what all models of a data set cost."),
-    ] = None
-    dataset: Annotated[
-        str | None, typer.Option(help="Your name for the data set, in --data-ledger.")
-    ] = None
+    data_ledger: Path | None = None
+    dataset: str | None = None
     force: options.Force = False
     as_json: options.AsJson = False
 
@@ -88,10 +85,14 @@ class RunFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class FitFlags(RunFlags):
-    """The flags of a fit that always has a budget."""
+    """The flags of a fit that always has a budget.
+
+    Attributes:
+        delta: Well below 1 / number of rows.
+    """
 
     epsilon: options.Epsilon
-    delta: Annotated[float, typer.Option(help="Well below 1 / number of rows.")]
+    delta: float
 
     def begin(self, *inputs: Path | None, conditional: bool | None = None) -> "Fitting":
         """`begin_with` the budget of the flags. A seed makes the guarantee conditional by default."""

@@ -1,12 +1,14 @@
-"""How a function becomes a command: groups of flags, and flags made from settings of the library.
+"""How a function becomes a command: its parameters are flags, and its docstring describes them.
 
-A parameter of a command is an argument or a flag, as typer knows them. It may also be a group. A
-dataclass stands for one flag per field. `Annotated[dict[str, Any], SettingsOf(...)]` stands for one per
-setting of a class of the library, with the name, type and description that the setting has there. The
-class is read from its source file and not imported, because `--help` must not wait for JAX.
+A parameter is a flag of its own name, described in the section "Flags" of the docstring, unless it is
+annotated with an argument or an option of typer. It may also be a group. A dataclass stands for one
+flag per field. `Annotated[dict[str, Any], SettingsOf(...)]` stands for one flag per setting of a class
+of the library, with the name, type and description that the setting has there. That class is read from
+its source file and not imported, because `--help` must not wait for JAX.
 """
 
 import ast
+import copy
 import dataclasses
 import functools
 import inspect
@@ -15,11 +17,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
+from typer.models import ParameterInfo
 
 _SOURCE = Path(__file__).parents[2]
+_LINES = re.DOTALL | re.MULTILINE
+_SECTION = re.compile(r"^(?:Args|Attributes|Flags):\n(.*?)(?=^\S|\Z)", _LINES)
 _TYPES: dict[frozenset[str], Any] = {
     frozenset({"bool"}): bool,
     frozenset({"int"}): int,
@@ -54,12 +59,8 @@ class SettingsOf:
     def parameters(self) -> Iterator[inspect.Parameter]:
         """The flags, as parameters of a command."""
         for name, (kind, text) in self._settings().items():
-            flag = self.flags.get(name, name)
-            option = typer.Option(flag_of(flag), help=text)
-            if kind is bool:
-                yield _keyword(flag, Annotated[bool, option], False)
-            else:
-                yield _keyword(flag, Annotated[kind | None, option], None)
+            hint, default = (bool, False) if kind is bool else (kind | None, None)
+            yield _parameter(self.flags.get(name, name), hint, default, text)
 
     def collect(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that were given, by name. The others keep the default of the library."""
@@ -113,8 +114,8 @@ def _read_class(path: str) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
             if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
                 parts = ast.unparse(line.annotation).split(" | ")
                 kinds[line.target.id] = frozenset(parts) - {"None"}
-        texts |= _descriptions(ast.get_docstring(node) or "")
-    return kinds, texts
+        texts |= _descriptions(ast.get_docstring(node))
+    return kinds, {name: _first_sentence(text) for name, text in texts.items()}
 
 
 def _with_bases(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
@@ -124,12 +125,13 @@ def _with_bases(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iter
             yield from _with_bases(classes[base.id], classes)
 
 
-def _descriptions(doc: str) -> dict[str, str]:
-    """The first sentence about each field, which is enough for a flag."""
-    section = re.search(r"^(?:Args|Attributes):\n(.*?)(?=^\S|\Z)", doc, re.S | re.M)
-    body = section[1] if section else ""
-    entries = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", body, re.S | re.M)
-    return {name: _first_sentence(" ".join(text.split())) for name, text in entries}
+def _descriptions(doc: str | None) -> dict[str, str]:
+    """What a docstring says about each argument or attribute."""
+    section = _SECTION.search(doc or "")
+    entries = re.findall(
+        r"^    (\w+): (.*?)(?=^    \w+: |\Z)", section[1] if section else "", _LINES
+    )
+    return {name: " ".join(text.split()) for name, text in entries}
 
 
 def _first_sentence(text: str) -> str:
@@ -138,25 +140,24 @@ def _first_sentence(text: str) -> str:
 
 
 def expanded(function: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters are single flags, made from one with groups of flags."""
+    """The command that a function describes: each of its parameters is an argument or a flag."""
     hints = get_type_hints(function, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, Any] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        group = _group(hints[name])
-        if group is None:
-            parameters.append(_keyword(name, hints[name], parameter.default))
-        else:
-            groups[name] = group
-            parameters += group.parameters()
+    doc = inspect.getdoc(function) or ""
+    texts = _descriptions(doc)
+    groups = {name: group for name, hint in hints.items() if (group := _group(hint)) is not None}
+    flags = {name: list(group.parameters()) for name, group in groups.items()}
+    for name, one in inspect.signature(function).parameters.items():
+        if name not in groups:
+            flags[name] = [_parameter(name, hints[name], one.default, texts.get(name))]
+    parameters = [flag for name in inspect.signature(function).parameters for flag in flags[name]]
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
+        single = {name: values[name] for name in flags if name not in groups}
         collected = {name: group.collect(values) for name, group in groups.items()}
-        taken = {one.name for group in groups.values() for one in group.parameters()}
-        single = {name: value for name, value in values.items() if name not in taken}
         function(**single, **collected)
 
+    command.__doc__ = _SECTION.sub("", doc).rstrip()
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     return command
@@ -169,13 +170,16 @@ class _FieldsOf:
     group: type
 
     def parameters(self) -> list[inspect.Parameter]:
-        hints = get_type_hints(self.group, include_extras=True)
+        hints, texts = get_type_hints(self.group, include_extras=True), {}
+        for base in reversed(self.group.__mro__):
+            texts |= _descriptions(inspect.cleandoc(base.__doc__ or ""))
         required = inspect.Parameter.empty
         flags = [
-            _keyword(
+            _parameter(
                 one.name,
                 hints[one.name],
                 required if one.default is dataclasses.MISSING else one.default,
+                texts.get(one.name),
             )
             for one in dataclasses.fields(self.group)
         ]
@@ -191,9 +195,15 @@ def _group(hint: Any) -> SettingsOf | _FieldsOf | None:
     return next((x for x in getattr(hint, "__metadata__", ()) if isinstance(x, SettingsOf)), None)
 
 
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind, annotation=annotation, default=default)
+def _parameter(name: str, hint: Any, default: Any, text: str | None) -> inspect.Parameter:
+    """A parameter for typer: an option of its own name, unless the hint says otherwise."""
+    known = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, ParameterInfo)]
+    kind = get_args(hint)[0] if known else hint
+    info = copy.copy(known[0]) if known else typer.Option(flag_of(name))
+    info.help = info.help or text
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info], default=default
+    )
 
 
 def flag_of(name: str) -> str:

@@ -1,8 +1,6 @@
 """`veilflow inspect`: what is in a model file, and whether its claim adds up."""
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from veilflow._core.codec import plain
 from veilflow.cli import options
@@ -25,10 +23,7 @@ _UNSAID = ("kind", "purpose", "epsilon")
 @guarded
 def inspect(
     model: options.Model,
-    recompute: Annotated[
-        bool,
-        typer.Option("--recompute", help="Add the ledger up again and compare with the claim."),
-    ] = False,
+    recompute: bool = False,
     accountant: AccountantFlag = Accountant.PLD,
     as_json: options.AsJson = False,
 ) -> None:
@@ -36,6 +31,9 @@ def inspect(
 
     With --recompute the exit code is 1 if the claimed epsilon is below the recomputed one and both
     are by the same accountant; a looser accountant may honestly answer more.
+
+    Flags:
+        recompute: Add the ledger up again and compare the sum with the claim.
     """
     from veilflow.models import artifact
 

@@ -12,21 +12,18 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
+File = Annotated[Path, typer.Argument()]
 Model = Annotated[Path, typer.Argument(help="A model file, such as m.veil.")]
 Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or Arrow file with a header.")]
-TableOut = Annotated[Path, typer.Option(help="The file to write: .csv, .parquet, .arrow.")]
 Data = Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow, NPZ or NPY file of numbers.")]
-
+TableOut = Annotated[Path, typer.Option(help="The file to write: .csv, .parquet, .arrow.")]
 Epsilon = Annotated[
     float, typer.Option(help="The privacy budget: smaller is more private and less accurate.")
 ]
 StatedDelta = Annotated[float, typer.Option(help="The delta at which epsilon is stated.")]
 PolicyFile = Annotated[
     Path | None,
-    typer.Option(
-        "--policy",
-        help="TOML file of what is allowed. By default VEILFLOW_POLICY, or policy.toml here.",
-    ),
+    typer.Option(help="TOML file of what is allowed; else VEILFLOW_POLICY, or policy.toml here."),
 ]
 Seed = Annotated[int | None, typer.Option(help="Repeat the same random draws.")]
 

@@ -31,24 +31,23 @@ Kind = StrEnum("Kind", ["LINEAR", "LOGISTIC", "POISSON"])
 
 @dataclass(frozen=True, kw_only=True)
 class Regressed:
-    """Flags that say which column is explained, by which others, and within which bounds."""
+    """Flags that say which column is explained, by which others, and within which bounds.
 
-    target: Annotated[str, typer.Option(help="The column that is explained.")]
-    columns: Annotated[
-        str | None,
-        typer.Option(help="Columns that explain it: names, with commas. By default all others."),
-    ] = None
-    schema: Annotated[
-        Path | None, typer.Option(help="TOML file of declared columns, as for fit table.")
-    ] = None
-    bounds: Annotated[
-        Path | None, typer.Option(help="TOML file of public bounds: low and high of each column.")
-    ] = None
-    low: Annotated[
-        str | None,
-        typer.Option(help="Public lower bounds: one number, or one per column, the target last."),
-    ] = None
-    high: Annotated[str | None, typer.Option(help="Public upper bounds, like --low.")] = None
+    Attributes:
+        target: The column that is explained.
+        columns: Columns that explain it: names, with commas. By default all others.
+        schema: TOML file of declared columns, as for fit table.
+        bounds: TOML file of public bounds: low and high of each column.
+        low: Public lower bounds: one number, or one per column, the target last.
+        high: Public upper bounds, like --low.
+    """
+
+    target: str
+    columns: str | None = None
+    schema: Path | None = None
+    bounds: Path | None = None
+    low: str | None = None
+    high: str | None = None
 
     def read(self, data: Path) -> tuple["Rows", tuple[str, ...], Bounds]:
         """The rows, the columns that explain, and the bounds; the target is the last column."""
@@ -89,28 +88,25 @@ def _group() -> None:
 @guarded
 def fit(
     data: options.Data,
-    model: Annotated[
-        Kind, typer.Option(help="linear; logistic: the target is 0 or 1; poisson: it is a count.")
-    ],
+    model: Kind,
     flags: FitFlags,
     regressed: Regressed,
     settings: Annotated[
         dict[str, Any],
         SettingsOf("veilflow.models.posterior.flow_posterior.FlowPosterior", only=("num_records",)),
     ],
-    prior_scale: Annotated[
-        float,
-        typer.Option(
-            help="How much a column may plausibly change the target, from the middle of its bounds to "
-            "an end: a standard deviation, in half widths of the target's bounds, log odds or log "
-            "means."
-        ),
-    ] = 2.0,
+    prior_scale: float = 2.0,
 ) -> None:
     """Learn the slopes of a regression, and how certain they are. For models of your own use Python.
 
     One row is one record. Bounds are public knowledge; values outside are moved to the nearer bound.
     The intercept is what is expected where all columns are at the middle of their bounds.
+
+    Flags:
+        model: linear; logistic: the target is 0 or 1; poisson: it is a count.
+        prior_scale: How much a column may plausibly change the target, from the middle of its bounds
+            to an end: a standard deviation, in half widths of the target's bounds, log odds or log
+            means.
     """
     fitting = flags.begin(data, regressed.schema, regressed.bounds)
     from veilflow.models.posterior.flow_posterior import FlowPosterior
@@ -150,10 +146,14 @@ def fit(
 @guarded
 def summary(
     model: Model,
-    level: Annotated[float, typer.Option(help="The probability within each interval.")] = _LEVEL,
+    level: float = _LEVEL,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print means, standard deviations and intervals of the parameters. Costs no privacy."""
+    """Print means, standard deviations and intervals of the parameters. Costs no privacy.
+
+    Flags:
+        level: The probability within each interval.
+    """
     fitted = _posterior(model)
     result = _summary(fitted, level)
     if "warning" in result:
@@ -166,17 +166,18 @@ def summary(
 @guarded
 def sample(
     model: Model,
-    out: Annotated[
-        Path, typer.Option(help="The file to write: .csv, .parquet, .arrow, .npz. A column each.")
-    ],
-    num_draws: Annotated[
-        int, typer.Option("--num-draws", "-n", help="How many draws of the parameters.")
-    ] = 1000,
+    out: Path,
+    num_draws: Annotated[int, typer.Option("--num-draws", "-n")] = 1000,
     seed: options.Seed = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write draws of the parameters. Costs no privacy, however many are drawn."""
+    """Write draws of the parameters. Costs no privacy, however many are drawn.
+
+    Flags:
+        out: The file to write: .csv, .parquet, .arrow, .npz. A column for each parameter.
+        num_draws: How many draws of the parameters.
+    """
     check_out(out, force=force, inputs=(model,))
     from veilflow.tabular.io import Rows, file_format, write_rows
 

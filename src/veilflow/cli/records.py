@@ -4,9 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from veilflow._core import toml
 from veilflow._core.npz import npz_names
@@ -24,23 +22,21 @@ _SERIES = ("values", "mask", "since")
 
 @dataclass(frozen=True, kw_only=True)
 class Bounded:
-    """Flags for rows of numbers: which columns are read, and what is public of them."""
+    """Flags for rows of numbers: which columns are read, and what is public of them.
 
-    low: Annotated[
-        str | None,
-        typer.Option(help="Public lower bounds: one number, or one per column, with commas."),
-    ] = None
-    high: Annotated[str | None, typer.Option(help="Public upper bounds, like --low.")] = None
-    bounds: Annotated[
-        Path | None, typer.Option(help="TOML file of public bounds: low and high of each column.")
-    ] = None
-    row_norm: Annotated[
-        float | None,
-        typer.Option(help="Instead of bounds: a public bound on the Euclidean norm of a row."),
-    ] = None
-    columns: Annotated[
-        str | None, typer.Option(help="Use only these columns: names, with commas.")
-    ] = None
+    Attributes:
+        low: Public lower bounds: one number, or one per column, with commas.
+        high: Public upper bounds, like --low.
+        bounds: TOML file of public bounds: low and high of each column.
+        row_norm: Instead of bounds: a public bound on the Euclidean norm of a row.
+        columns: Use only these columns: names, with commas.
+    """
+
+    low: str | None = None
+    high: str | None = None
+    bounds: Path | None = None
+    row_norm: float | None = None
+    columns: str | None = None
     invalid: options.Invalid = options.InvalidCells.ERROR
 
     @property

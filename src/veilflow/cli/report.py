@@ -2,9 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from veilflow.cli import options
 from veilflow.cli.classifier import is_classifier
@@ -19,31 +17,14 @@ _LARGEST_AUDIT = 16 * 2**20
 @guarded
 def report(
     model: options.Model,
-    out: Annotated[Path, typer.Option(help="The folder to write into; made if need be.")],
-    data: Annotated[
-        Path | None,
-        typer.Option(help="The records of the fit: writes the INTERNAL curator's report instead."),
-    ] = None,
-    test: Annotated[
-        Path | None, typer.Option(help="With --data: records held out, to measure with.")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="With --data, of a classifier: the column of labels.")
-    ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="With --data, of images: the file of labels.")
-    ] = None,
-    show_images: Annotated[
-        bool, typer.Option("--show-images", help="With --data, of images: show some real ones.")
-    ] = False,
-    audit: Annotated[
-        list[Path] | None,
-        typer.Option(help="With --data: what `veilflow audit --json` printed. Repeat it."),
-    ] = None,
-    publish: Annotated[
-        bool,
-        typer.Option("--publish", help="Refuse unless all in the folder may be published."),
-    ] = False,
+    out: Path,
+    data: Path | None = None,
+    test: Path | None = None,
+    label: str | None = None,
+    labels: Path | None = None,
+    show_images: bool = False,
+    audit: list[Path] | None = None,
+    publish: bool = False,
     policy: options.PolicyFile = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -52,18 +33,28 @@ def report(
 
     With --data it writes the curator's report instead, which compares the model with the records it was
     fitted to and must not be published.
+
+    Flags:
+        out: The folder to write into; created if it does not exist.
+        data: The records of the fit: writes the INTERNAL curator's report instead.
+        test: With --data: records held out, to measure with.
+        label: With --data, for a classifier: the column of labels.
+        labels: With --data, for images: the file of labels.
+        show_images: With --data, for images: show some real ones.
+        audit: With --data: what `veilflow audit --json` printed. Repeatable.
+        publish: Refuse unless everything in the folder may be published.
     """
     if data is not None and publish:
         raise ValueError(
-            "the curator's report is made from private data and is never published. Leave --publish "
-            "away, or leave --data away for the release card."
+            "the curator's report is made from private data and is never published. Leave out "
+            "--publish, or leave out --data for the release card."
         )
     only = {"--test": test, "--label": label, "--labels": labels, "--audit": audit}
     only["--show-images"] = show_images
     if data is None:
         refuse(only, "is for the curator's report: give --data, too.")
     from veilflow.models import artifact, registry
-    from veilflow.reports.write import CARD_FILES, CURATOR_FILE
+    from veilflow.reports.render import CARD_FILES, CURATOR_FILE
 
     _check_folder(out, CARD_FILES if data is None else (CURATOR_FILE,), force=force)
     found = artifact.read(model)
@@ -84,7 +75,7 @@ def report(
 def _card(found: Any, out: Path, *, publish: bool, as_json: bool) -> None:
     from veilflow._core.errors import PrivacyError
     from veilflow.reports.card import release_card
-    from veilflow.reports.write import check_publishable, write_card
+    from veilflow.reports.render import check_publishable, write_card
 
     if publish and out.exists():
         check_publishable(out)
@@ -107,7 +98,7 @@ def _curator(
     as_json: bool,
 ) -> None:
     from veilflow.reports.curator import curator_report
-    from veilflow.reports.write import write_curator
+    from veilflow.reports.render import write_curator
 
     sources: dict[str, Any] = {"data": data, "test": test}
     measured = data if test is None else test

@@ -1,9 +1,7 @@
 """`veilflow schema`: draft the declaration of a table's columns, for a person to correct."""
 
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from veilflow.cli import options
 from veilflow.cli.output import check_out, emit, guarded, note, safe
@@ -17,19 +15,21 @@ _WARNING = (
 @guarded
 def schema(
     data: options.Table,
-    out: Annotated[Path, typer.Option(help="The schema to write, such as schema.toml.")],
-    label: Annotated[str | None, typer.Option(help="The column to be predicted, if any.")] = None,
-    max_categories: Annotated[
-        int,
-        typer.Option(help="Text with more distinct values than this becomes an open column."),
-    ] = 100,
+    out: Path,
+    label: str | None = None,
+    max_categories: int = 100,
     invalid: options.Invalid = options.InvalidCells.ERROR,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Draft a schema from a table. The draft is private until a person has confirmed every column.
 
-    Names and drafted kinds of columns are printed, for whoever holds the data; no value is.
+    The names and drafted kinds of columns are printed, for whoever holds the data; no value is.
+
+    Flags:
+        out: The schema to write, such as schema.toml.
+        label: The column to be predicted, if any.
+        max_categories: Text with more distinct values than this becomes an open column.
     """
     check_out(out, force=force, inputs=(data,))
     from veilflow.tabular.draft import draft_schema

@@ -1,9 +1,6 @@
 """`veilflow spending`: what all models of each data set cost together."""
 
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from veilflow.cli import options
 from veilflow.cli.fitting import policy_in_force
@@ -12,18 +9,23 @@ from veilflow.cli.output import emit, guarded, safe, statement
 
 @guarded
 def spending(
-    file: Annotated[Path, typer.Argument(help="The file of --data-ledger.")],
-    dataset: Annotated[str | None, typer.Option(help="Only this data set.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Where totals are stated.")] = None,
-    settle: Annotated[
-        bool,
-        typer.Option("--settle", help="Count a fit that is not in the file as all of its budget."),
-    ] = False,
-    epsilon: Annotated[float | None, typer.Option(help="With --settle: its epsilon.")] = None,
+    file: options.File,
+    dataset: str | None = None,
+    delta: float | None = None,
+    settle: bool = False,
+    epsilon: float | None = None,
     policy: options.PolicyFile = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """What all models of each data set cost together."""
+    """Print what all models of each data set cost together.
+
+    Flags:
+        file: The file of --data-ledger.
+        dataset: Only this data set.
+        delta: The delta at which totals are stated.
+        settle: Count a fit that is not in the file as all of its budget.
+        epsilon: With --settle: the epsilon of that fit.
+    """
     from veilflow.privacy.budget import Budget
     from veilflow.privacy.dataset_ledger import DatasetLedger, total_delta
 

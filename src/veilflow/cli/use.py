@@ -13,49 +13,31 @@ from veilflow.cli.output import check_folder, check_out, emit, guarded, note, te
 if TYPE_CHECKING:
     from veilflow.images import ImageSpec
 
-Given = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--given",
-        help="For tables: column=value that all rows have; no value for a gap. Repeatable.",
-    ),
-]
-Label = Annotated[str | None, typer.Option(help="For images: the class.")]
-
 _OF_IMAGES = "is for models of images. Leave it out."
 
 
 @guarded
 def sample(
     model: options.Model,
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="The file to write: .csv, .parquet, .arrow, .npz. For images: .npz, .png (side by "
-            "side), or a folder."
-        ),
-    ],
-    num_rows: Annotated[
-        int,
-        typer.Option(
-            "--num-rows",
-            "--rows",
-            "--num-images",
-            "-n",
-            help="How many rows, also more than fit into memory; or how many images.",
-        ),
-    ] = 1000,
-    given: Given = None,
-    label: Label = None,
-    sharpen: Annotated[
-        float | None,
-        typer.Option(help="For images: smooth, then sharpen by this factor; 5 for digits."),
-    ] = None,
+    out: Path,
+    num_rows: Annotated[int, typer.Option("--num-rows", "--rows", "--num-images", "-n")] = 1000,
+    given: list[str] | None = None,
+    label: str | None = None,
+    sharpen: float | None = None,
     seed: options.Seed = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Draw synthetic rows or images from a model. Costs no privacy, however many are drawn."""
+    """Draw synthetic rows or images from a model. Costs no privacy, however many are drawn.
+
+    Flags:
+        out: The file to write: .csv, .parquet, .arrow, .npz. For images: .npz, .png (side by side),
+            or a folder.
+        num_rows: How many rows, also more than fit into memory; or how many images.
+        given: For tables: column=value that all rows have; no value for a gap. Repeatable.
+        label: For images: the class.
+        sharpen: For images: smooth, then sharpen by this factor; 5 for digits.
+    """
     from veilflow.engine.progress import counting_bar
     from veilflow.images.write import write_images
     from veilflow.models import registry
@@ -87,17 +69,10 @@ def sample(
 @guarded
 def score(
     model: options.Model,
-    data: Annotated[
-        Path, typer.Argument(help="Rows to score, with the model's columns; or images.")
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(help="The file to write: one log density per row, or one score per image."),
-    ],
-    label: Label = None,
-    reveal: Annotated[
-        bool, typer.Option("--reveal", help="Also print the mean. It is not private.")
-    ] = False,
+    data: options.File,
+    out: Path,
+    label: str | None = None,
+    reveal: bool = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -107,6 +82,12 @@ def score(
 
     Nothing about the rows is printed unless --reveal is given: a mean over private rows, or even
     their number, would be a release that nobody has paid for.
+
+    Flags:
+        data: Rows to score, with the model's columns; or images.
+        out: The file to write: one log density per row, or one score per image.
+        label: For images: the class.
+        reveal: Also print the mean. It is not private.
     """
     check_out(out, force=force, inputs=(model, data))
     from veilflow.models import registry
@@ -141,7 +122,7 @@ def score(
 @guarded
 def impute(
     model: options.Model,
-    data: Annotated[Path, typer.Argument(help="A table with gaps, with the model's columns.")],
+    data: options.File,
     out: options.TableOut,
     seed: options.Seed = None,
     force: options.Force = False,
@@ -150,6 +131,9 @@ def impute(
     """Fill the gaps of a table with draws from a table model, given the other cells of each row.
 
     The filled table is as private as the table: the model's guarantee does not cover it.
+
+    Flags:
+        data: A table with gaps, with the model's columns.
     """
     check_out(out, force=force, inputs=(model, data))
     from veilflow.models import registry
