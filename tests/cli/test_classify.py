@@ -57,13 +57,6 @@ def test_words_are_those_of_the_library():
     assert all(sampler_of(name).name == name for name in SAMPLERS)
 
 
-@pytest.mark.parametrize("command", ["fit classifier", "classify"])
-def test_both_commands_explain_themselves_and_take_json(command, veilflow):
-    done = veilflow(*command.split(), "--help")
-    assert done.exit_code == 0
-    assert "--json" in done.stdout
-
-
 def test_a_classifier_is_fitted_and_tells_classes(in_json, veilflow, answers, few, tmp_path):
     found = in_json(*NEW)
     assert found["guarantee"]["delta"] == 0

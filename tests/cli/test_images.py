@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import veilflow as vf
 from tests.cli.test_models import refused
+from tests.models.image import small
 from veilflow._core.codec import plain
 from veilflow.cli import fit
 from veilflow.cli.main import app
@@ -44,7 +45,7 @@ def fitted(tmp_path_factory):
     SPEC.to_file(folder / "s.toml")
     paths = ("--spec", folder / "s.toml", "--out", folder / "m.veil")
     words = ("fit", "images", folder / "shapes", *paths, *BUDGET, *QUICK, "--json")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, small.untrained():
         patch.setattr("veilflow.models.image.image_plan.architecture_for", lambda *_: SIZES)
         done = CliRunner().invoke(app, [str(word) for word in words])
     assert done.exit_code == 0, done.stderr

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from veilflow.cli import options
 from veilflow.cli.fitting import FitFlags
 from veilflow.cli.flags import SettingsOf, given, names, numbers
-from veilflow.cli.output import check_out, guarded, tell, unprotected
+from veilflow.cli.output import guarded, tell, unprotected
 from veilflow.cli.records import Bounded, feature_names, is_series, read_labels, read_series
 
 # a test compares these words with those of the library
@@ -22,11 +22,7 @@ _UNPROVEN = (Sampler.FLOW, Sampler.HMC)
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierFitFlags(FitFlags):
-    """The flags of every fit; exact samplers need no delta.
-
-    Attributes:
-        delta: 0 is enough for exact samplers.
-    """
+    """The flags of every fit; exact samplers need no delta."""
 
     delta: float = 0.0
 
@@ -44,10 +40,6 @@ def classifier(
             "veilflow.models.expm.classifier.ExpMechClassifier",
             leave_out=("row_norm", "seed", "model_epsilon"),
             words={"model": Model, "loss": Loss},
-            help={
-                "model": "The kind of classifier; grud is for series.",
-                "loss": "The error of one record, which has a bound.",
-            },
         ),
     ],
     label: str | None = None,
@@ -63,7 +55,10 @@ def classifier(
         data: CSV, Parquet or Arrow file with a header. Series: NPZ of values, mask, since, labels.
         classes: All values that a label may have, with commas.
         prior_scale: Scale of the prior; features are in [-1, 1], so 1 to 5 is usual.
+        model: The kind of classifier; grud is for series.
+        loss: The error of one record, which has a bound.
         label: The column of labels.
+        delta: 0 is enough for exact samplers.
         prior: Shape of the prior.
         sampler: flow and hmc give a CONDITIONAL guarantee, the others an exact one.
     """
@@ -124,9 +119,7 @@ def is_classifier(fitted: Any) -> bool:
 def classify(
     model: options.Model,
     data: options.File,
-    out: options.TableOut,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
+    output: options.Output,
 ) -> None:
     """Write the most likely class of every record, and the probability of each class.
 
@@ -134,13 +127,15 @@ def classify(
 
     Flags:
         data: Records with the model's columns. They need no labels.
+        out: The file to write: .csv, .parquet, .arrow.
     """
-    check_out(out, force=force, inputs=(model, data))
+    output.check(model, data)
     import pyarrow as pa
 
     from veilflow.models import registry
     from veilflow.tabular.stream import file_format, write_tables
 
+    out = output.out
     if file_format(out) in ("npz", "npy"):
         raise ValueError(f"--out {out} must be .csv, .parquet or .arrow: classes may be texts.")
     fitted = registry.load(model)
@@ -160,4 +155,4 @@ def classify(
         "the predictions are computed from the records themselves and are as private as they are"
     )
     result = {"out": out, **warning, "conditional": fitted.conditional}
-    tell(result, f"wrote {out}", fitted.guarantee, as_json=as_json, whose="the model: ")
+    tell(result, f"wrote {out}", fitted.guarantee, as_json=output.as_json, whose="the model: ")

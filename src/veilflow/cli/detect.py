@@ -10,7 +10,7 @@ import typer
 from veilflow.cli import detect_query, options
 from veilflow.cli.fitting import RunFlags
 from veilflow.cli.flags import SettingsOf, flag_of, given, refuse
-from veilflow.cli.output import check_out, guarded, note, tell
+from veilflow.cli.output import guarded, note, tell
 from veilflow.cli.records import Bounded
 
 if TYPE_CHECKING:
@@ -27,14 +27,7 @@ Method = StrEnum("Method", ["EXPONENTIAL", "SPARSE_VECTOR", "NOISY_MAX"])
 
 @dataclass(frozen=True, kw_only=True)
 class DetectFlags(RunFlags):
-    """The flags of every fit. A detector may cost nothing, so that the budget can be left out.
-
-    Attributes:
-        out: The file to write: d.veil; for an ensemble, e.private.
-        epsilon: The budget of all answers; with --private, that of the threshold.
-        delta: For an ensemble: delta of all answers; default 0.
-        seed: Repeat the same threshold or parts; answers stay random.
-    """
+    """The flags of every fit. A detector may cost nothing, so that the budget can be left out."""
 
     epsilon: float | None = None
     delta: float | None = None
@@ -72,11 +65,6 @@ class Threshold:
         return chosen[0].removeprefix("--") if chosen else "samples"
 
 
-@app.callback()
-def _group() -> None:
-    """Anomalies: make a detector, ask it about rows."""
-
-
 @app.command("fit")
 @guarded
 def fit(
@@ -91,21 +79,10 @@ def fit(
             leave_out=("row_norm", "renew", "seed"),
             words={"density": Density, "method": Method},
             flags={"num_components": "components"},
-            help={
-                "parts": "For an ensemble: how many parts the records are split into.",
-                "density": "For an ensemble: what each part learns.",
-                "method": "For an ensemble: how it answers.",
-                "max_queries": "For an ensemble: number of answers that share the budget.",
-            },
         ),
     ],
     training: Annotated[
-        dict[str, Any],
-        SettingsOf(
-            "veilflow.engine.training.Training",
-            only=("steps",),
-            help={"steps": "For flow: number of training steps."},
-        ),
+        dict[str, Any], SettingsOf("veilflow.engine.training.Training", only=("steps",))
     ],
     journal: Path | None = None,
 ) -> None:
@@ -120,9 +97,18 @@ def fit(
     Flags:
         source: A model (*.veil): rows that it finds unlikely are odd. Or a file of records: an
             ensemble that answers with privacy is trained on them.
+        out: The file to write: d.veil; for an ensemble, e.private.
+        epsilon: The budget of all answers; with --private, that of the threshold.
+        delta: For an ensemble: delta of all answers; default 0.
+        seed: Repeat the same threshold or parts; answers stay random.
+        parts: For an ensemble: how many parts the records are split into.
+        density: For an ensemble: what each part learns.
+        method: For an ensemble: how it answers.
+        max_queries: For an ensemble: number of answers that share the budget.
+        steps: For flow: number of training steps.
         journal: File of spent queries, beside --out; default: its name with .journal.
     """
-    check_out(flags.out, force=flags.force, inputs=(source,))
+    flags.check(source)
     ensemble = {flag_of(name.removeprefix("num_")): x for name, x in (settings | training).items()}
     if source.suffix.lower() == _MODEL:
         ensemble |= {"--journal": journal, "--delta": flags.delta, "--columns": bounded.columns}

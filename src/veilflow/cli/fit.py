@@ -53,11 +53,6 @@ class Network:
         return make(**given(blocks=self.blocks, hidden=hidden))
 
 
-@app.callback()
-def _group() -> None:
-    """Fit a private model to a data file."""
-
-
 @app.command("density")
 @guarded
 def density(
@@ -72,11 +67,6 @@ def density(
             leave_out=("row_norm", "seed"),
             words={"base": Base, "start": Start},
             flags={"num_components": "components"},
-            help={
-                "base": "The distribution that the flow starts from.",
-                "num_components": "Number of normals in a base that private EM makes.",
-                "start": "What is released, and paid for, before training.",
-            },
         ),
     ],
     training: options.TrainingFlags,
@@ -85,6 +75,11 @@ def density(
 
     Settings that are left out are chosen from public facts: the number of columns, the bounds, the
     number of rows if it is public, and the budget.
+
+    Flags:
+        base: The distribution that the flow starts from.
+        components: Number of normals in a base that private EM makes.
+        start: What is released, and paid for, before training.
     """
     fitting = flags.begin(data)
     from veilflow.engine.training import Training
@@ -142,11 +137,6 @@ def table(
             "veilflow.models.table.table_flow.TableFlow",
             leave_out=("seed",),
             words={"warm_start": WarmStart},
-            help={
-                "warm_start": "What the flow starts from, and pays for.",
-                "pay_for_discovery": "Forget what is not confirmed, and pay to find it. Kinds of "
-                "columns must be confirmed.",
-            },
         ),
     ],
     flow: Annotated[
@@ -154,10 +144,6 @@ def table(
         SettingsOf(
             "veilflow.models.table.architecture.CodeArchitecture",
             leave_out=("num_waves",),
-            help={
-                "most_bins": "About how many bins a number is cut into.",
-                "hidden": "Hidden layers: their sizes, with commas.",
-            },
         ),
     ],
     training: options.TrainingFlags,
@@ -171,6 +157,11 @@ def table(
 
     Flags:
         schema: TOML file of the declared columns.
+        warm_start: What the flow starts from, and pays for.
+        pay_for_discovery: Forget what is not confirmed, and pay to find it. Kinds of columns must be
+            confirmed.
+        most_bins: About how many bins a number is cut into.
+        hidden: Hidden layers: their sizes, with commas.
         extra: What to do with columns that the schema does not have.
     """
     fitting = flags.begin(data, schema)
@@ -193,31 +184,18 @@ def table(
     fitting.finish(model.plan(), fit, data=data)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageFitFlags(FitFlags):
-    """The flags of every fit, of which one speaks of images.
-
-    Attributes:
-        delta: Well below 1 / number of images.
-    """
-
-
 @app.command("images")
 @guarded
 def images(
     data: options.File,
     spec: Path,
-    flags: ImageFitFlags,
+    flags: FitFlags,
     settings: Annotated[
         dict[str, Any],
         SettingsOf(
             "veilflow.models.image.image_flow.ImageFlow",
             leave_out=("seed",),
             words={"partition": Partition, "reconstruction": Reconstruction},
-            help={
-                "partition": "What each class has of its own; none: one flow, told the class.",
-                "reconstruction": "The error that the autoencoder is trained on.",
-            },
         ),
     ],
     training: options.TrainingFlags,
@@ -232,6 +210,9 @@ def images(
     Flags:
         data: A folder of image files, or an IDX, NPZ or NPY file.
         spec: TOML file of the declared size and classes.
+        delta: Well below 1 / number of images.
+        partition: What each class has of its own; none: one flow that is told the class.
+        reconstruction: The error that the autoencoder is trained on.
         labels: IDX or NPY file of labels; for a folder, a CSV with columns file and label.
         invalid: What to do with images that are not as declared.
     """

@@ -16,7 +16,7 @@ import typer
 from veilflow.cli import options
 from veilflow.cli.flags import given
 from veilflow.cli.inspect import show_plan
-from veilflow.cli.output import check_out, claim, note, tell
+from veilflow.cli.output import claim, note, tell
 
 if TYPE_CHECKING:
     from veilflow.privacy.budget import Budget
@@ -30,7 +30,7 @@ _LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunFlags:
+class RunFlags(options.Output):
     """The flags of every command that fits a model, except for its budget.
 
     Attributes:
@@ -42,15 +42,12 @@ class RunFlags:
         dataset: Your name for the data set, in --data-ledger.
     """
 
-    out: Path
     seed: int | None = None
     checkpoint: Path | None = None
     dry_run: bool = False
     policy: options.PolicyFile = None
     data_ledger: Path | None = None
     dataset: str | None = None
-    force: options.Force = False
-    as_json: options.AsJson = False
 
     def begin_with(
         self, epsilon: float, delta: float, *inputs: Path | None, conditional: bool
@@ -66,7 +63,7 @@ class RunFlags:
         Raises:
             PolicyError: The policy does not allow such a fit.
         """
-        check_out(self.out, force=self.force, inputs=tuple(path for path in inputs if path))
+        self.check(*inputs)
         from veilflow.privacy.budget import Budget
         from veilflow.privacy.dataset_ledger import DatasetLedger
 

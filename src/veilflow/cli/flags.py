@@ -17,11 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.models import ParameterInfo
 
+_NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 _SOURCE = Path(__file__).parents[2]
 _LINES = re.DOTALL | re.MULTILINE
 _SECTION = re.compile(r"^(?:Args|Attributes|Flags):\n(.*?)(?=^\S|\Z)", _LINES)
@@ -46,7 +48,8 @@ class SettingsOf:
         leave_out: Settings without a flag.
         words: The allowed values of a setting that is one of a few words.
         flags: Names of flags that differ from those of their settings.
-        help: Descriptions of flags, where those of the settings speak to programmers.
+        help: Descriptions of flags, where those of the settings speak to programmers. What the
+            command's own docstring says about a flag comes before both.
     """
 
     path: str
@@ -56,11 +59,12 @@ class SettingsOf:
     flags: Mapping[str, str] = field(default_factory=dict)
     help: Mapping[str, str] = field(default_factory=dict)
 
-    def parameters(self) -> Iterator[inspect.Parameter]:
-        """The flags, as parameters of a command."""
+    def parameters(self, texts: Mapping[str, str] = _NO_TEXTS) -> Iterator[inspect.Parameter]:
+        """The flags, as parameters of a command that describes some of them itself."""
         for name, (kind, text) in self._settings().items():
+            flag = self.flags.get(name, name)
             hint, default = (bool, False) if kind is bool else (kind | None, None)
-            yield _parameter(self.flags.get(name, name), hint, default, text)
+            yield _parameter(flag, hint, default, texts.get(flag, text))
 
     def collect(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that were given, by name. The others keep the default of the library."""
@@ -145,7 +149,7 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
     doc = inspect.getdoc(function) or ""
     texts = _descriptions(doc)
     groups = {name: group for name, hint in hints.items() if (group := _group(hint)) is not None}
-    flags = {name: list(group.parameters()) for name, group in groups.items()}
+    flags = {name: list(group.parameters(texts)) for name, group in groups.items()}
     for name, one in inspect.signature(function).parameters.items():
         if name not in groups:
             flags[name] = [_parameter(name, hints[name], one.default, texts.get(name))]
@@ -169,17 +173,18 @@ class _FieldsOf:
 
     group: type
 
-    def parameters(self) -> list[inspect.Parameter]:
-        hints, texts = get_type_hints(self.group, include_extras=True), {}
+    def parameters(self, texts: Mapping[str, str]) -> list[inspect.Parameter]:
+        hints, described = get_type_hints(self.group, include_extras=True), {}
         for base in reversed(self.group.__mro__):
-            texts |= _descriptions(inspect.cleandoc(base.__doc__ or ""))
+            described |= _descriptions(inspect.cleandoc(base.__doc__ or ""))
+        described |= texts
         required = inspect.Parameter.empty
         flags = [
             _parameter(
                 one.name,
                 hints[one.name],
                 required if one.default is dataclasses.MISSING else one.default,
-                texts.get(one.name),
+                described.get(one.name),
             )
             for one in dataclasses.fields(self.group)
         ]

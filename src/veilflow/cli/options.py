@@ -1,5 +1,6 @@
 """Arguments and flags that more than one command takes."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from veilflow.cli.flags import SettingsOf
+from veilflow.cli.output import check_out
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
@@ -16,7 +18,6 @@ File = Annotated[Path, typer.Argument()]
 Model = Annotated[Path, typer.Argument(help="A model file, such as m.veil.")]
 Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or Arrow file with a header.")]
 Data = Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow, NPZ or NPY file of numbers.")]
-TableOut = Annotated[Path, typer.Option(help="The file to write: .csv, .parquet, .arrow.")]
 Epsilon = Annotated[
     float, typer.Option(help="The privacy budget: smaller is more private and less accurate.")
 ]
@@ -33,6 +34,24 @@ Invalid = Annotated[
     InvalidCells,
     typer.Option(help="What to do with cells, and lines of text, that are not as declared."),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Flags for the file that a command writes, and for how it prints its result.
+
+    Attributes:
+        out: The file to write.
+    """
+
+    out: Path
+    force: Force = False
+    as_json: AsJson = False
+
+    def check(self, *inputs: Path | None) -> None:
+        """Raise unless the file can be written without losing anything, least of all an input."""
+        check_out(self.out, force=self.force, inputs=tuple(path for path in inputs if path))
+
 
 TrainingFlags = Annotated[
     dict[str, Any],

@@ -10,7 +10,7 @@ import typer
 from veilflow.cli import options
 from veilflow.cli.fitting import FitFlags
 from veilflow.cli.flags import SettingsOf, names
-from veilflow.cli.output import check_out, emit, guarded, note, safe, statement, tell
+from veilflow.cli.output import emit, guarded, note, safe, statement, tell
 from veilflow.cli.records import Bounded, Bounds, feature_names
 
 if TYPE_CHECKING:
@@ -77,11 +77,6 @@ class Regressed:
         if self.target in names(self.columns):
             raise ValueError(f"--columns lists {self.target!r}, which is the target. Leave it out.")
         return tuple(names(self.columns))
-
-
-@app.callback()
-def _group() -> None:
-    """What private records tell about the slopes of a regression (DP-NF-VI)."""
 
 
 @app.command("fit")
@@ -166,11 +161,9 @@ def summary(
 @guarded
 def sample(
     model: Model,
-    out: Path,
+    output: options.Output,
     num_draws: Annotated[int, typer.Option("--num-draws", "-n")] = 1000,
     seed: options.Seed = None,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
 ) -> None:
     """Write draws of the parameters. Costs no privacy, however many are drawn.
 
@@ -178,15 +171,16 @@ def sample(
         out: The file to write: .csv, .parquet, .arrow, .npz. A column for each parameter.
         num_draws: How many draws of the parameters.
     """
-    check_out(out, force=force, inputs=(model,))
+    output.check(model)
     from veilflow.tabular.io import Rows, file_format, write_rows
 
+    out = output.out
     file_format(out)  # refuse a suffix before the work, not after
     fitted = _posterior(model)
     draws = fitted.sample(num_draws, seed=seed)
     write_rows(Rows(draws.astype("float64"), fitted.parameters), out)
     result, text = {"out": out, "num_draws": num_draws}, f"wrote {num_draws} draws to {out}"
-    tell(result, text, fitted.guarantee, as_json=as_json)
+    tell(result, text, fitted.guarantee, as_json=output.as_json)
 
 
 def _bounds_of(file: Path, names: list[str]) -> Bounds:

@@ -8,7 +8,7 @@ import typer
 
 from veilflow.cli import options
 from veilflow.cli.flags import refuse
-from veilflow.cli.output import check_folder, check_out, emit, guarded, note, tell, unprotected
+from veilflow.cli.output import check_folder, emit, guarded, note, tell, unprotected
 
 if TYPE_CHECKING:
     from veilflow.images import ImageSpec
@@ -19,14 +19,12 @@ _OF_IMAGES = "is for models of images. Leave it out."
 @guarded
 def sample(
     model: options.Model,
-    out: Path,
+    output: options.Output,
     num_rows: Annotated[int, typer.Option("--num-rows", "--rows", "--num-images", "-n")] = 1000,
     given: list[str] | None = None,
     label: str | None = None,
     sharpen: float | None = None,
     seed: options.Seed = None,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
 ) -> None:
     """Draw synthetic rows or images from a model. Costs no privacy, however many are drawn.
 
@@ -43,38 +41,36 @@ def sample(
     from veilflow.models import registry
     from veilflow.tabular.stream import file_format
 
-    fitted = registry.load(model)
+    fitted, out = registry.load(model), output.out
     if is_image(fitted):
         refuse({"--given": given}, "is for models of tables. Leave it out.")
-        _check_image_out(out, fitted.spec, model, force=force)
+        _check_image_out(output, fitted.spec, model)
         drawn = fitted.sample(num_rows, label=label, sharpen=sharpen, seed=seed)
         write_images(drawn, out)
         result, text = {"out": out, "num_images": num_rows}, f"wrote {num_rows} images to {out}"
-        tell(result, text, fitted.guarantee, as_json=as_json)
+        tell(result, text, fitted.guarantee, as_json=output.as_json)
         return
     if not hasattr(fitted, "sample_to"):
         raise ValueError(
             f"{model} has no rows to draw. Draws of a posterior are made by posterior sample."
         )
     refuse({"--label": label, "--sharpen": sharpen}, _OF_IMAGES)
-    check_out(out, force=force, inputs=(model,))
+    output.check(model)
     file_format(out)  # refuse a suffix before the work, not after
     settings = {"given": _cells(fitted, given)} if given else {}
     with counting_bar("sampling", num_rows) as monitor:
         fitted.sample_to(out, num_rows, seed=seed, monitor=monitor, **settings)
     result, text = {"out": out, "num_rows": num_rows}, f"wrote {num_rows} rows to {out}"
-    tell(result, text, fitted.guarantee, as_json=as_json)
+    tell(result, text, fitted.guarantee, as_json=output.as_json)
 
 
 @guarded
 def score(
     model: options.Model,
     data: options.File,
-    out: Path,
+    output: options.Output,
     label: str | None = None,
     reveal: bool = False,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
 ) -> None:
     """Write the log density of every row of a file. Scores of private rows are private too.
 
@@ -89,10 +85,11 @@ def score(
         label: For images: the class.
         reveal: Also print the mean. It is not private.
     """
-    check_out(out, force=force, inputs=(model, data))
+    output.check(model, data)
     from veilflow.models import registry
     from veilflow.tabular.io import Rows, file_format, read_rows, write_rows
 
+    out = output.out
     file_format(out)
     fitted = registry.load(model)
     if is_image(fitted):
@@ -116,17 +113,15 @@ def score(
         mean = float(scores.mean()) if len(scores) else float("nan")
         result[f"mean_{name}"] = mean
         text += f"\nmean {words} {mean:.6g} (not private)"
-    emit(result, text, as_json=as_json)
+    emit(result, text, as_json=output.as_json)
 
 
 @guarded
 def impute(
     model: options.Model,
     data: options.File,
-    out: options.TableOut,
+    output: options.Output,
     seed: options.Seed = None,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
 ) -> None:
     """Fill the gaps of a table with draws from a table model, given the other cells of each row.
 
@@ -134,20 +129,21 @@ def impute(
 
     Flags:
         data: A table with gaps, with the model's columns.
+        out: The file to write: .csv, .parquet, .arrow.
     """
-    check_out(out, force=force, inputs=(model, data))
+    output.check(model, data)
     from veilflow.models import registry
     from veilflow.tabular.stream import file_format, write_tables
 
-    file_format(out)
+    file_format(output.out)
     fitted = registry.load(model)
     if not is_table(fitted):
         raise ValueError(f"{model} is no model of a table: it knows no gaps. Fit one by fit table.")
     filled = fitted.impute(data, seed=seed, like="pyarrow", extra="ignore")
     _note_left_out(data, fitted.columns)
-    write_tables([filled], out, schema=filled.schema, mode=0o600)
+    write_tables([filled], output.out, schema=filled.schema, mode=0o600)
     warning = unprotected("the filled rows are as private as the rows")
-    emit({"out": out, **warning}, f"wrote {out}", as_json=as_json)
+    emit({"out": output.out, **warning}, f"wrote {output.out}", as_json=output.as_json)
 
 
 def _note_left_out(data: Path, columns: tuple[str, ...]) -> None:
@@ -193,14 +189,14 @@ def _cells(fitted: Any, given: list[str]) -> dict[str, str | None]:
     return cells
 
 
-def _check_image_out(out: Path, spec: "ImageSpec", model: Path, *, force: bool) -> None:
+def _check_image_out(output: options.Output, spec: "ImageSpec", model: Path) -> None:
     """Raise unless images can be written to a folder, or to a file, without losing anything."""
     from veilflow.images.write import FOLDER, target_kind
 
-    if target_kind(out, spec) == FOLDER:
-        check_folder(out)
+    if target_kind(output.out, spec) == FOLDER:
+        check_folder(output.out)
     else:
-        check_out(out, force=force, inputs=(model,))
+        output.check(model)
 
 
 def _images_to_score(data: Path, spec: "ImageSpec") -> Any:
