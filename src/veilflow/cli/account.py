@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Accountant(enum.StrEnum):
-    """Whose sums count; the library is asked by the same words."""
+    """Accountants, by the names that the library has for them."""
 
     PLD = "pld"
     RDP = "rdp"
@@ -149,6 +149,6 @@ def _read_ledger(path: Path) -> "tuple[Ledger, float | None]":
         start = file.read(4)
         data = start + file.read(_LEDGER_LIMIT)
     if start == b"PK\x03\x04":
-        found = artifact.read(path)
-        return found.ledger, found.guarantee.delta
+        content = artifact.read(path)
+        return content.ledger, content.guarantee.delta
     return Ledger.from_json(store.parse_json(data, what=path.name)), None

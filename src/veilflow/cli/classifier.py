@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from veilflow.cli import options
 from veilflow.cli.fitting import FitFlags
-from veilflow.cli.flags import SettingsOf, given, names, numbers
+from veilflow.cli.flags import Settings, SettingsOf, given, names, numbers
 from veilflow.cli.output import guarded, tell, unprotected
 from veilflow.cli.records import Bounded, feature_names, is_series, read_labels, read_series
 
@@ -35,10 +35,10 @@ def classifier(
     flags: ClassifierFitFlags,
     bounded: Bounded,
     settings: Annotated[
-        dict[str, Any],
+        Settings,
         SettingsOf(
             "veilflow.models.expm.classifier.ExpMechClassifier",
-            leave_out=("row_norm", "seed", "model_epsilon"),
+            leave_out=("model_epsilon",),
             words={"model": Model, "loss": Loss},
         ),
     ],

@@ -9,7 +9,7 @@ import typer
 
 from veilflow.cli import detect_query, options
 from veilflow.cli.fitting import RunFlags
-from veilflow.cli.flags import SettingsOf, flag_of, given, refuse
+from veilflow.cli.flags import Settings, SettingsOf, flag_of, given, refuse
 from veilflow.cli.output import guarded, note, tell
 from veilflow.cli.records import Bounded
 
@@ -73,17 +73,15 @@ def fit(
     threshold: Threshold,
     bounded: Bounded,
     settings: Annotated[
-        dict[str, Any],
+        Settings,
         SettingsOf(
             "veilflow.models.detect.ensemble.EnsembleDetector",
-            leave_out=("row_norm", "renew", "seed"),
+            leave_out=("renew",),
             words={"density": Density, "method": Method},
             flags={"num_components": "components"},
         ),
     ],
-    training: Annotated[
-        dict[str, Any], SettingsOf("veilflow.engine.training.Training", only=("steps",))
-    ],
+    training: Annotated[Settings, SettingsOf("veilflow.engine.training.Training", only=("steps",))],
     journal: Path | None = None,
 ) -> None:
     """Make a detector of anomalies, from a fitted model or from the records themselves.
@@ -108,7 +106,7 @@ def fit(
         steps: For flow: number of training steps.
         journal: File of spent queries, beside --out; default: its name with .journal.
     """
-    flags.check(source)
+    flags.check(source, bounded.bounds, threshold.public, threshold.private)
     ensemble = {flag_of(name.removeprefix("num_")): x for name, x in (settings | training).items()}
     if source.suffix.lower() == _MODEL:
         ensemble |= {"--journal": journal, "--delta": flags.delta, "--columns": bounded.columns}
@@ -188,8 +186,8 @@ def _from_records(
     source: Path,
     flags: DetectFlags,
     bounded: Bounded,
-    settings: dict[str, Any],
-    training: dict[str, Any],
+    settings: Settings,
+    training: Settings,
     journal: Path | None,
 ) -> None:
     from veilflow._core.codec import plain

@@ -10,7 +10,7 @@ import typer
 from veilflow.cli import options
 from veilflow.cli.classifier import classifier
 from veilflow.cli.fitting import FitFlags
-from veilflow.cli.flags import SettingsOf, given, whole_numbers
+from veilflow.cli.flags import Settings, SettingsOf, given, whole_numbers
 from veilflow.cli.output import guarded
 from veilflow.cli.records import Bounded
 
@@ -61,10 +61,9 @@ def density(
     bounded: Bounded,
     network: Network,
     settings: Annotated[
-        dict[str, Any],
+        Settings,
         SettingsOf(
             "veilflow.models.density.DensityFlow",
-            leave_out=("row_norm", "seed"),
             words={"base": Base, "start": Start},
             flags={"num_components": "components"},
         ),
@@ -81,7 +80,7 @@ def density(
         components: Number of normals in a base that private EM makes.
         start: What is released, and paid for, before training.
     """
-    fitting = flags.begin(data)
+    fitting = flags.begin(data, bounded.bounds)
     from veilflow.engine.training import Training
     from veilflow.models.density import DensityFlow
 
@@ -99,16 +98,14 @@ def mixture(
     flags: FitFlags,
     bounded: Bounded,
     settings: Annotated[
-        dict[str, Any],
+        Settings,
         SettingsOf(
-            "veilflow.models.mixture.MixtureDensity",
-            leave_out=("row_norm", "seed"),
-            flags={"num_components": "components"},
+            "veilflow.models.mixture.MixtureDensity", flags={"num_components": "components"}
         ),
     ],
 ) -> None:
     """Learn the distribution of rows of numbers, by a mixture of normals (DP-MoG)."""
-    fitting = flags.begin(data)
+    fitting = flags.begin(data, bounded.bounds)
     from veilflow.models.mixture import MixtureDensity
 
     rows, bounds = bounded.read(data)
@@ -132,19 +129,12 @@ def table(
     schema: Path,
     flags: FitFlags,
     settings: Annotated[
-        dict[str, Any],
-        SettingsOf(
-            "veilflow.models.table.table_flow.TableFlow",
-            leave_out=("seed",),
-            words={"warm_start": WarmStart},
-        ),
+        Settings,
+        SettingsOf("veilflow.models.table.table_flow.TableFlow", words={"warm_start": WarmStart}),
     ],
     flow: Annotated[
-        dict[str, Any],
-        SettingsOf(
-            "veilflow.models.table.architecture.CodeArchitecture",
-            leave_out=("num_waves",),
-        ),
+        Settings,
+        SettingsOf("veilflow.models.table.architecture.CodeArchitecture", leave_out=("num_waves",)),
     ],
     training: options.TrainingFlags,
     extra: Extra = Extra.ERROR,
@@ -191,10 +181,9 @@ def images(
     spec: Path,
     flags: FitFlags,
     settings: Annotated[
-        dict[str, Any],
+        Settings,
         SettingsOf(
             "veilflow.models.image.image_flow.ImageFlow",
-            leave_out=("seed",),
             words={"partition": Partition, "reconstruction": Reconstruction},
         ),
     ],

@@ -2,7 +2,7 @@
 
 A parameter is a flag of its own name, described in the section "Flags" of the docstring, unless it is
 annotated with an argument or an option of typer. It may also be a group. A dataclass stands for one
-flag per field. `Annotated[dict[str, Any], SettingsOf(...)]` stands for one flag per setting of a class
+flag per field. `Annotated[Settings, SettingsOf(...)]` stands for one flag per setting of a class
 of the library, with the name, type and description that the setting has there. That class is read from
 its source file and not imported, because `--help` must not wait for JAX.
 """
@@ -27,15 +27,16 @@ _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 _SOURCE = Path(__file__).parents[2]
 _LINES = re.DOTALL | re.MULTILINE
 _SECTION = re.compile(r"^(?:Args|Attributes|Flags):\n(.*?)(?=^\S|\Z)", _LINES)
-_TYPES: dict[frozenset[str], Any] = {
-    frozenset({"bool"}): bool,
-    frozenset({"int"}): int,
-    frozenset({"float"}): float,
-    frozenset({"str"}): str,
-    frozenset({"tuple[int, ...]"}): str,
-    frozenset({"float", "tuple[float, ...]"}): str,
+_TYPES: dict[str, Any] = {
+    **{kind.__name__: kind for kind in (bool, int, float, str)},
+    "tuple[int, ...]": str,
+    "float | tuple[float, ...]": str,
 }
 """The type of a flag for each type of a setting. Settings of other types have no flag."""
+_ELSEWHERE = ("row_norm", "seed")
+"""Settings whose flags are in groups that several commands share."""
+
+Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -61,63 +62,56 @@ class SettingsOf:
 
     def parameters(self, texts: Mapping[str, str] = _NO_TEXTS) -> Iterator[inspect.Parameter]:
         """The flags, as parameters of a command that describes some of them itself."""
-        for name, (kind, text) in self._settings().items():
-            flag = self.flags.get(name, name)
-            hint, default = (bool, False) if kind is bool else (kind | None, None)
-            yield _parameter(flag, hint, default, texts.get(flag, text))
+        kinds, described = _read_class(self.path)
 
-    def collect(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        def spoken(code: re.Match[str]) -> str:
+            return flag_of(self._flag(code[1])) if code[1] in kinds else code[1]
+
+        for name, kind in self._kinds().items():
+            flag, text = self._flag(name), self.help.get(name, described.get(name, ""))
+            text = texts.get(flag, re.sub(r"`([^`]*)`", spoken, text))
+            flag_type = self.words[name] if name in self.words else _TYPES[kind]
+            hint, default = (bool, False) if flag_type is bool else (flag_type | None, None)
+            yield _parameter(flag, hint, default, text)
+
+    def collect(self, values: Mapping[str, Any]) -> Settings:
         """The settings that were given, by name. The others keep the default of the library."""
+        parsers = {"tuple[int, ...]": whole_numbers, "float | tuple[float, ...]": one_or_more}
         settings = {}
-        for name, (_, kind) in self._typed().items():
-            flag = self.flags.get(name, name)
-            value = values[flag]
-            if value is None or value is False:
-                continue
-            if "tuple[int, ...]" in kind and isinstance(value, str):
-                value = whole_numbers(flag_of(flag), value)
-            elif "tuple[float, ...]" in kind and isinstance(value, str):
-                value = one_or_more(flag_of(flag), value)
-            settings[name] = str(value) if isinstance(value, StrEnum) else value
+        for name, kind in self._kinds().items():
+            value = values[self._flag(name)]
+            if kind in parsers and value is not None:
+                value = parsers[kind](flag_of(self._flag(name)), value)
+            if value is not None and value is not False:
+                settings[name] = str(value) if isinstance(value, StrEnum) else value
         return settings
 
-    def _settings(self) -> dict[str, tuple[Any, str]]:
-        """The type and the description of each setting that has a flag."""
-        kinds, described = _read_class(self.path)
-        texts = {**described, **self.help}
+    def _flag(self, name: str) -> str:
+        return self.flags.get(name, name)
 
-        def spoken(found: re.Match[str]) -> str:
-            return flag_of(self.flags.get(found[1], found[1])) if found[1] in kinds else found[1]
-
+    def _kinds(self) -> dict[str, str]:
+        """The types of the settings that have flags, as they are written in the library."""
+        left_out = (*_ELSEWHERE, *self.leave_out)
         return {
-            name: (kind, re.sub(r"`([^`]*)`", spoken, texts.get(name, "")))
-            for name, (kind, _) in self._typed().items()
+            name: kind
+            for name, kind in _read_class(self.path)[0].items()
+            if (name in self.only if self.only else name not in left_out)
+            and (name in self.words or kind in _TYPES)
         }
-
-    def _typed(self) -> dict[str, tuple[Any, frozenset[str]]]:
-        """The type of each flag, and the types that the setting has in the library."""
-        kinds = {}
-        for name, kind in _read_class(self.path)[0].items():
-            wanted = name in self.only if self.only else name not in self.leave_out
-            flag_type = self.words.get(name, _TYPES.get(kind))
-            if wanted and flag_type is not None:
-                kinds[name] = (flag_type, kind)
-        return kinds
 
 
 @functools.cache
-def _read_class(path: str) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
+def _read_class(path: str) -> tuple[dict[str, str], dict[str, str]]:
     """The types and the descriptions of a class's fields, also of bases in the same module."""
     module, _, name = path.rpartition(".")
     source = (_SOURCE / module.replace(".", "/")).with_suffix(".py").read_text("utf-8")
     classes = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
-    kinds: dict[str, frozenset[str]] = {}
+    kinds: dict[str, str] = {}
     texts: dict[str, str] = {}
     for node in reversed(list(_with_bases(classes[name], classes))):
         for line in node.body:
             if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-                parts = ast.unparse(line.annotation).split(" | ")
-                kinds[line.target.id] = frozenset(parts) - {"None"}
+                kinds[line.target.id] = ast.unparse(line.annotation).removesuffix(" | None")
         texts |= _descriptions(ast.get_docstring(node))
     return kinds, {name: _first_sentence(text) for name, text in texts.items()}
 

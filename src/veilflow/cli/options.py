@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from veilflow.cli.flags import SettingsOf
+from veilflow.cli.flags import Settings, SettingsOf
 from veilflow.cli.output import check_out
 
 AsJson = Annotated[
@@ -54,7 +54,7 @@ class Output:
 
 
 TrainingFlags = Annotated[
-    dict[str, Any],
+    Settings,
     SettingsOf(
         "veilflow.engine.training.Training",
         leave_out=("clipping", "sparsity", "optimizer", "ema_decay"),  # for research, in Python

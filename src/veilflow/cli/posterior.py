@@ -9,8 +9,8 @@ import typer
 
 from veilflow.cli import options
 from veilflow.cli.fitting import FitFlags
-from veilflow.cli.flags import SettingsOf, names
-from veilflow.cli.output import emit, guarded, note, safe, statement, tell
+from veilflow.cli.flags import Settings, SettingsOf, names
+from veilflow.cli.output import emit, guarded, note, safe, statement, table, tell
 from veilflow.cli.records import Bounded, Bounds, feature_names
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def fit(
     flags: FitFlags,
     regressed: Regressed,
     settings: Annotated[
-        dict[str, Any],
+        Settings,
         SettingsOf("veilflow.models.posterior.flow_posterior.FlowPosterior", only=("num_records",)),
     ],
     prior_scale: float = 2.0,
@@ -133,8 +133,8 @@ def fit(
 
     fitted = fitting.run(estimator.plan(), run, data=data)
     result = _summary(fitted, _LEVEL)
-    text = f"wrote {flags.out}\n{_table(fitted, result)}\n{statement(fitted.guarantee)}"
-    emit({"out": flags.out, **result}, text, as_json=flags.as_json)
+    parts = [f"wrote {flags.out}", *_shown(fitted, result)]
+    emit({"out": flags.out, **result}, *parts, as_json=flags.as_json)
 
 
 @app.command("summary")
@@ -153,8 +153,7 @@ def summary(
     result = _summary(fitted, level)
     if "warning" in result:
         note(f"warning: {result['warning']}.")
-    text = f"{_table(fitted, result)}\n{statement(fitted.guarantee)}"
-    emit(result, text, as_json=as_json)
+    emit(result, *_shown(fitted, result), as_json=as_json)
 
 
 @app.command("sample")
@@ -246,22 +245,23 @@ def _summary(fitted: "FittedPosterior", level: float) -> dict[str, Any]:
     }
 
 
-def _table(fitted: "FittedPosterior", summary: dict[str, Any]) -> str:
-    """The summary for people."""
-    cells = [["parameter", "mean", "sd", "median", f"{100 * summary['level']:g} % interval"]]
-    for one in summary["parameters"]:
-        numbers = [f"{one[name]:.4g}" for name in ("mean", "sd", "median")]
-        ends = " to ".join(f"{end:.4g}" for end in one["interval"])
-        cells.append([safe(one["name"]), *numbers, ends])
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    ]
+def _shown(fitted: "FittedPosterior", summary: dict[str, Any]) -> list[Any]:
+    """The summary for people: a table, what the regression is, and the guarantee."""
+    numbers = ("mean", "sd", "median")
+    rows = (
+        (
+            safe(one["name"]),
+            *(f"{one[name]:.4g}" for name in numbers),
+            " to ".join(f"{end:.4g}" for end in one["interval"]),
+        )
+        for one in summary["parameters"]
+    )
+    interval = f"{100 * summary['level']:g} % interval"
+    parts = [table(("parameter", *numbers, interval), rows, numbers=numbers)]
     regression = fitted.regression
     if regression is not None:
-        lines.append(
+        parts.append(
             f"{safe(regression.kind)} regression of {safe(regression.target)}; the intercept "
             "is where all columns are at the middle of their bounds"
         )
-    return "\n".join(lines)
+    return [*parts, statement(fitted.guarantee)]

@@ -57,29 +57,29 @@ def report(
     from veilflow.reports.render import CARD_FILES, CURATOR_FILE
 
     _check_folder(out, CARD_FILES if data is None else (CURATOR_FILE,), force=force)
-    found = artifact.read(model)
-    allowed = policy_in_force(policy)
+    content = artifact.read(model)
+    rules = policy_in_force(policy)
     if data is None:
-        if allowed is not None:
-            allowed.check_guarantee(found.guarantee)
-        _card(found, out, publish=publish, as_json=as_json)
+        if rules is not None:
+            rules.check_guarantee(content.guarantee)
+        _card(content, out, publish=publish, as_json=as_json)
         return
-    fitted = registry.from_artifact(found)
-    if allowed is not None:  # of an ensemble, which is kept, the promise of its answers counts
-        allowed.check_guarantee(fitted.guarantee)
+    fitted = registry.from_artifact(content)
+    if rules is not None:  # an ensemble is never released: the guarantee of its answers counts
+        rules.check_guarantee(fitted.guarantee)
     settings = {"label": label, "labels": labels, "show_images": show_images}
     settings["audit"] = [_read_audit(path) for path in audit or []]
     _curator(fitted, out, data, test, settings, as_json=as_json)
 
 
-def _card(found: Any, out: Path, *, publish: bool, as_json: bool) -> None:
+def _card(content: Any, out: Path, *, publish: bool, as_json: bool) -> None:
     from veilflow._core.errors import PrivacyError
     from veilflow.reports.card import release_card
     from veilflow.reports.render import check_publishable, write_card
 
     if publish and out.exists():
         check_publishable(out)
-    card = release_card(found)
+    card = release_card(content)
     if publish and not card.attacker.belief:
         raise PrivacyError("the data was used without privacy: there is nothing to publish.")
     paths = write_card(card, out)

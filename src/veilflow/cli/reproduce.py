@@ -47,7 +47,7 @@ def reproduce(
         out: Folder for runs, records and figures.
     """
     package = _package()
-    found = package.get(system)
+    reproduction = package.get(system)
     files = import_module(f"{_PACKAGE}.records")
     folder = out or files.FOLDER / system
     if check or page:
@@ -55,10 +55,10 @@ def reproduce(
         if not records:
             raise FileNotFoundError(f"no results yet: run veilflow reproduce {system} first.")
         if page:
-            found.write_page(folder)
+            reproduction.write_page(folder)
         shown = [record for record in records if record.misses] if check else records
     else:
-        outcome = found.reproduce(
+        outcome = reproduction.reproduce(
             splits=splits,
             table=table or (),
             figure=figures,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from veilflow.cli import options
-from veilflow.cli.output import emit, guarded, note, safe
+from veilflow.cli.output import emit, guarded, note, safe, table
 
 _WARNING = (
     "kinds of columns and all values in the draft were read from the data and are NOT PUBLIC: keep it "
@@ -45,15 +45,6 @@ def schema(
         "warning": _WARNING,
     }
     note(f"warning: {_WARNING}.")
-    emit(result, _table(columns), f"wrote {output.out}", as_json=output.as_json)
-
-
-def _table(columns: list[dict[str, Any]]) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold")
-    for head in ("column", "kind (NOT PUBLIC)", "to confirm"):
-        table.add_column(head)
-    for column in columns:
-        table.add_row(safe(column["name"]), column["kind"], ", ".join(column["unconfirmed"]))
-    return table
+    rows = ((safe(one["name"]), one["kind"], ", ".join(one["unconfirmed"])) for one in columns)
+    shown = table(("column", "kind (NOT PUBLIC)", "to confirm"), rows)
+    emit(result, shown, f"wrote {output.out}", as_json=output.as_json)

@@ -1,8 +1,8 @@
 """The release card: what may be published about a model, and nothing else.
 
-All of it comes from the model file, and of that only from what is public by its kind: the guarantee,
-the ledger, declarations, and values that the ledger pays for. No data is read, and no count of
-rows, no loss, no time and no date is written: the same file gives the same card.
+All of it comes from the model file, and only from parts that are public by their kind: the guarantee,
+the ledger, declarations, and values that the ledger pays for. No data is read, and no number of rows,
+loss, time or date is written: the same file gives the same card.
 """
 
 import math
@@ -29,7 +29,7 @@ _NO_LINES = ("domain", "columns", "low", "high", "assembly")
 
 @dataclass(frozen=True)
 class Step:
-    """One entry of the ledger: what for, what, its epsilon alone and its share of their sum."""
+    """One entry of the ledger: its purpose, its event, its epsilon alone and its share of the sum."""
 
     purpose: str
     event: str
@@ -66,7 +66,7 @@ class ReleaseCard:
 
     @property
     def usual(self) -> tuple[str, ...]:
-        """The other sentences it rests on: arithmetic, the generator, declared facts."""
+        """The other assumptions: arithmetic, the generator, declared facts."""
         return tuple(one.sentence for one in self.guarantee.assumptions if not one.conditional)
 
     def to_json(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from veilflow._core import store
 from veilflow._core.errors import PrivacyError
 from veilflow.reports import words
+from veilflow.reports.svg import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -168,11 +169,6 @@ def bound(value: float) -> str:
 def opening(text: str) -> str:
     """The text with a capital at its start."""
     return text[:1].upper() + text[1:]
-
-
-def visible(text: object) -> str:
-    """Text from a file without control characters."""
-    return "".join(c if c.isprintable() else "?" for c in str(text))
 
 
 def markdown(text: object) -> str:
