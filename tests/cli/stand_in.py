@@ -53,6 +53,7 @@ class FittedDensityFlow:
     columns: tuple[str, ...] | None
     delta: float
     mean: np.ndarray
+    kind = "DensityFlow"
     dim = 2
     domain = Box((-9.0,), (9.0,))
 

@@ -91,7 +91,7 @@ WRONG = {
     "steps 0": (("account", *RUN, "--steps", 0), "times must be at least 1|steps"),
     "rate 1.5": (("account", *RUN, "--sampling-rate", 1.5), "sampling_rate must be"),
     "delta 1": (("account", *RUN, "--delta", 1), "delta must be"),
-    "both": (("account", *RUN, "--ledger", "x"), "leave the settings"),
+    "both": (("account", *RUN, "--ledger", "x"), "leave out the settings"),
     "epsilon 0": (
         ("calibrate", "--epsilon", 0, "--delta", 1e-5, "--sampling-rate", 0.1, "--steps", 3),
         "epsilon must be positive",

@@ -19,7 +19,6 @@ from tests.models.detect.models import mixture
 from tests.models.image import small
 from veilflow.audit import membership
 from veilflow.cli import audit as command
-from veilflow.cli import audit_rows
 from veilflow.images import Images, read_images
 from veilflow.images.write import write_images
 from veilflow.tabular import Rows, write_rows
@@ -192,7 +191,7 @@ def test_what_is_not_for_classifiers_is_refused(veilflow, labeled, tmp_path, wor
 
 def test_labels_are_read_as_the_classifier_names_them(labeled, tmp_path):
     model = SimpleNamespace(predict_proba=None, classes=("0", "1"), columns=("a", "b"))
-    read = partial(audit_rows.read, labels=None)
+    read = partial(command.read_attacked, labels=None)
     features, labels = read(model, tmp_path / "in.csv", label="answer")
     assert features == tmp_path / "in.csv"
     assert set(labels) == {"0", "1"}

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import csv
 
 import veilflow as vf
-from veilflow.cli import fit_classifier
+from veilflow.cli import classifier
 from veilflow.models.expm.classifier_plan import MODELS
 from veilflow.releases.expm.flow_sampler import FlowSampler
 from veilflow.releases.expm.hmc import HmcSampler
@@ -51,17 +51,10 @@ def refused(done, message, code=2):
 
 
 def test_words_are_those_of_the_library():
-    assert tuple(fit_classifier.Sampler) == tuple(SAMPLERS)
-    assert tuple(fit_classifier.Model) == MODELS
-    assert tuple(fit_classifier.Loss) == LOSSES
+    assert tuple(classifier.Sampler) == tuple(SAMPLERS)
+    assert tuple(classifier.Model) == MODELS
+    assert tuple(classifier.Loss) == LOSSES
     assert all(sampler_of(name).name == name for name in SAMPLERS)
-
-
-@pytest.mark.parametrize("command", ["fit classifier", "classify"])
-def test_both_commands_explain_themselves_and_take_json(command, veilflow):
-    done = veilflow(*command.split(), "--help")
-    assert done.exit_code == 0
-    assert "--json" in done.stdout
 
 
 def test_a_classifier_is_fitted_and_tells_classes(in_json, veilflow, answers, few, tmp_path):

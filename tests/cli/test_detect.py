@@ -73,13 +73,6 @@ def test_words_are_those_of_the_library():
     assert tuple(detect.Method) == METHODS
 
 
-@pytest.mark.parametrize("command", ["fit", "query"])
-def test_both_commands_explain_themselves_and_take_json(command, veilflow):
-    done = veilflow("detect", command, "--help")
-    assert done.exit_code == 0
-    assert "--json" in done.stdout
-
-
 # -- of a model ------------------------------------------------------------------------------------
 
 

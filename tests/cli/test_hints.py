@@ -1,31 +1,31 @@
 import pytest
 
-from veilflow.cli import fit_classifier, fit_images, fit_table, use
+from veilflow.cli import classifier, fit, use
 from veilflow.cli.output import in_flags
 
 HINTS = {
-    "a word": (fit_images.images, "or pass invalid='skip'.", "or pass --invalid skip."),
+    "a word": (fit.images, "or pass invalid='skip'.", "or pass --invalid skip."),
     "two words": (
-        fit_classifier.classifier,
+        classifier.classifier,
         "model='grud', loss='clipped-ce'",
         "--model grud, --loss clipped-ce",
     ),
-    "a switch": (fit_table.table, "pay_for_discovery=True needs", "--pay-for-discovery needs"),
-    "a long name": (fit_table.table, "for warm_start='none'.", "for --warm-start none."),
+    "a switch": (fit.table, "pay_for_discovery=True needs", "--pay-for-discovery needs"),
+    "a long name": (fit.table, "for warm_start='none'.", "for --warm-start none."),
     "a flag named already": (
-        fit_table.table,
+        fit.table,
         "pay_for_discovery=True (--pay-for-discovery) to",
         "--pay-for-discovery to",
     ),
     "a flag with its word": (
-        fit_table.table,
+        fit.table,
         'pass extra="ignore" (--extra ignore).',
         "pass --extra ignore.",
     ),
-    "no value": (fit_images.images, "Pass labels=.", "Pass --labels."),
-    "any value": (fit_table.table, "give clip_norm=...", "give --clip-norm"),
+    "no value": (fit.images, "Pass labels=.", "Pass --labels."),
+    "any value": (fit.table, "give clip_norm=...", "give --clip-norm"),
     "how images are read": (
-        fit_images.images,
+        fit.images,
         "Pass size='resize', or declare",
         "Pass size='resize' (in Python), or declare",
     ),
@@ -33,8 +33,8 @@ HINTS = {
 }
 OTHERS = {
     "an argument, not an option": (use.score, "model='grud'"),
-    "no name of a flag": (fit_table.table, "column x='a' is not declared"),
-    "a number": (fit_table.table, "got epsilon=1, steps=5"),
+    "no name of a flag": (fit.table, "column x='a' is not declared"),
+    "a number": (fit.table, "got epsilon=1, steps=5"),
 }
 
 

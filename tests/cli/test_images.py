@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 import veilflow as vf
 from tests.cli.test_models import refused
+from tests.models.image import small
 from veilflow._core.codec import plain
-from veilflow.cli import fit_images
+from veilflow.cli import fit
 from veilflow.cli.main import app
 from veilflow.images import Images, read_images
 from veilflow.images.write import write_images
@@ -43,7 +44,7 @@ def fitted(tmp_path_factory):
     SPEC.to_file(folder / "s.toml")
     paths = ("--spec", folder / "s.toml", "--out", folder / "m.veil")
     words = ("fit", "images", folder / "shapes", *paths, *BUDGET, *QUICK, "--json")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, small.untrained():
         patch.setattr("veilflow.models.image.image_plan.architecture_for", lambda *_: SIZES)
         done = CliRunner().invoke(app, [str(word) for word in words])
     assert done.exit_code == 0, done.stderr
@@ -126,8 +127,8 @@ def test_a_single_number_is_for_both_networks_and_a_batch_is_a_size(in_json, dat
 
 
 def test_the_words_of_the_flags_are_those_of_the_library():
-    assert tuple(word.value for word in fit_images.Reconstruction) == tuple(RECONSTRUCTIONS)
-    assert tuple(fit_images.Partition) == PARTITIONS
+    assert tuple(word.value for word in fit.Reconstruction) == tuple(RECONSTRUCTIONS)
+    assert tuple(fit.Partition) == PARTITIONS
 
 
 def test_a_folder_of_images_becomes_a_model(fitted):

@@ -1,9 +1,12 @@
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
+from typing import Any
 
-import pytest
+from typer.main import get_command
 
+from veilflow.cli.main import app
 from veilflow.tabular import read_rows
 
 
@@ -11,27 +14,23 @@ def test_the_version_is_printed(veilflow):
     assert veilflow("--version").stdout == f"veilflow {version('veilflow')}\n"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "demo",
-        "schema",
-        "fit density",
-        "fit images",
-        "sample",
-        "score",
-        "account",
-        "calibrate",
-        "inspect",
-        "report",
-        "spending",
-        "reproduce",
-    ],
-)
-def test_every_command_explains_itself_and_takes_json(command, veilflow):
-    done = veilflow(*command.split(), "--help")
-    assert done.exit_code == 0
-    assert "--json" in done.stdout
+def commands(group: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *path, name)
+        else:
+            yield (*path, name), command
+
+
+def test_every_command_explains_itself_and_takes_json(veilflow):
+    names = dict(commands(get_command(app)))
+    assert len(names) > 20
+    for words, command in names.items():
+        done = veilflow(*words, "--help")
+        assert done.exit_code == 0, words
+        assert "--json" in done.stdout, words
+        undescribed = [one.name for one in command.params if not getattr(one, "help", None)]
+        assert undescribed == [], words
 
 
 def test_an_unknown_command_is_a_usage_error(veilflow):

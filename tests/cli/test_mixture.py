@@ -123,13 +123,6 @@ def test_an_interrupted_fit_goes_on_from_its_checkpoint(veilflow, data, tmp_path
     assert len(vf.load(tmp_path / "m.veil").weights) == 2
 
 
-def test_the_command_explains_itself(veilflow):
-    done = veilflow("fit", "mixture", "--help")
-    assert done.exit_code == 0
-    for flag in ("--json", "--components", "--steps", "--bounds", "--row-norm"):
-        assert flag in done.stdout
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -67,13 +67,6 @@ def test_words_are_those_of_the_library():
     assert tuple(posterior.Kind) == KINDS
 
 
-@pytest.mark.parametrize("command", ["fit", "summary", "sample"])
-def test_every_command_explains_itself_and_takes_json(command, veilflow):
-    done = veilflow("posterior", command, "--help")
-    assert done.exit_code == 0
-    assert "--json" in done.stdout
-
-
 def test_a_posterior_is_fitted_and_told(fitted, in_json, veilflow, tmp_path):
     named = {one["name"]: one for one in fitted["parameters"]}
     assert list(named) == ["intercept", "age", "log_sd"]

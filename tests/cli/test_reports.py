@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -202,20 +204,28 @@ def test_a_damaged_ledger_stops_everything_and_a_lost_fit_is_settled_by_a_person
 
 
 def test_a_checkpoint_goes_on_with_its_own_reservation_and_with_no_other(tmp_path, data):
-    from veilflow.cli.spending import begin
+    from veilflow.cli.fitting import FitFlags
     from veilflow.privacy.events import Gaussian
     from veilflow.privacy.ledger import Ledger
 
     checkpoint = tmp_path / "run"
+    plan: Any = SimpleNamespace(ledger=Ledger().spend(Gaussian(9.0), purpose="fit"))
+    plan.checked = lambda: plan
     journal = DatasetLedger(tmp_path / "j")
 
     def killed(data_ledger):
         name = None if data_ledger is None else "d"
-        allowed = begin(1.0, 1e-5, None, data_ledger, name)
-        planned = lambda: Ledger().spend(Gaussian(9.0), purpose="fit")  # noqa: E731
+        flags = FitFlags(
+            epsilon=1.0,
+            delta=1e-5,
+            out=tmp_path / "m.veil",
+            checkpoint=checkpoint,
+            data_ledger=data_ledger,
+            dataset=name,
+        )
         with (
             contextlib.suppress(KeyboardInterrupt),
-            allowed.reserved(planned, data=tmp_path / data, checkpoint=checkpoint),
+            flags.begin().reserved(plan, data=tmp_path / data),
         ):
             checkpoint.touch()
             raise KeyboardInterrupt

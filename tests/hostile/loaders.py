@@ -14,7 +14,7 @@ from tests import journals
 from tests.hostile import mutate, seeds
 from tests.hostile.hunt import Loader
 from veilflow._core import store
-from veilflow.cli import account, bounds, labeled
+from veilflow.cli import account, records
 from veilflow.engine import checkpoint as checkpoints
 from veilflow.images import read_images
 from veilflow.models import registry
@@ -141,7 +141,7 @@ def _schema_toml() -> Loader:
 
 
 def _read_bounds(path: Path) -> Any:
-    return bounds._read_bounds(path, Rows(np.zeros((1, 3)), ("a", "b", "c")))
+    return records.read_bounds(path, Rows(np.zeros((1, 3)), ("a", "b", "c")))
 
 
 def _rows(whole: tuple[bytes, ...], damage: mutate.Damage, name: str) -> Loader:
@@ -154,9 +154,9 @@ def _table(whole: tuple[bytes, ...], name: str) -> Loader:
 
 def _series() -> Loader:
     def load(path: Path) -> None:
-        if labeled.is_series(path):
-            labeled.read_series(path)
-            labeled.read_labels(path, None)
+        if records.is_series(path):
+            records.read_series(path)
+            records.read_labels(path, None)
 
     shape = (3, 4, 2)
     arrays = {name: np.zeros(shape) for name in ("values", "mask", "since")}

@@ -28,7 +28,7 @@ from veilflow.privacy.ledger import Ledger
 from veilflow.reports import release_card, render, write_card, write_curator
 from veilflow.reports.attacker import attacker_bounds, detected
 from veilflow.reports.recompute import script
-from veilflow.reports.write import check_publishable
+from veilflow.reports.render import check_publishable
 
 DELTA = 1e-6
 

@@ -18,9 +18,8 @@ from tests.reports.test_curator import checked
 from veilflow.flows import FixedLinear, Flow, StandardNormal
 from veilflow.models.posterior.regressions import Regression
 from veilflow.reports import curator_report, render
-from veilflow.reports.calibration import calibration
 from veilflow.reports.detector import detector_sections, ensemble_sections
-from veilflow.reports.labeled import classifier_sections
+from veilflow.reports.labeled import calibration, classifier_sections
 from veilflow.reports.pictures import image_sections
 from veilflow.reports.posterior import posterior_sections
 

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from veilflow.images import Images, read_images, to_unit
-from veilflow.tabular.encoded import EncodedRows
 from veilflow.tabular.codec import encode
+from veilflow.tabular.encoded import EncodedRows
 from veilflow.tabular.io import read_rows
 from veilflow.tabular.schema import Schema
 

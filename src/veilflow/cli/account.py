@@ -1,8 +1,9 @@
 """`veilflow account` and `veilflow calibrate`: privacy arithmetic, without any data."""
 
 import enum
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,11 +11,12 @@ from veilflow.cli import options
 from veilflow.cli.output import emit, guarded, statement
 
 if TYPE_CHECKING:
+    from veilflow.privacy.guarantees import Guarantee
     from veilflow.privacy.ledger import Ledger
 
 
 class Accountant(enum.StrEnum):
-    """Whose sums count; the library is asked by the same words."""
+    """Accountants, by the names that the library has for them."""
 
     PLD = "pld"
     RDP = "rdp"
@@ -32,109 +34,109 @@ AccountantFlag = Annotated[
         "bounds; gdp is an approximation."
     ),
 ]
-SamplingRate = Annotated[
-    float | None, typer.Option(help="Probability that a record enters a batch.")
-]
-NoiseMultiplier = Annotated[
-    float | None, typer.Option(help="Noise standard deviation over sensitivity.")
-]
-Steps = Annotated[int | None, typer.Option(help="Number of noisy releases.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Flags that describe a training run: Poisson batches, each with Gaussian noise.
+
+    Attributes:
+        sampling_rate: Probability that a record enters a batch.
+        noise_multiplier: Standard deviation of the noise over the sensitivity.
+        steps: Number of noisy releases.
+    """
+
+    sampling_rate: float | None = None
+    noise_multiplier: float | None = None
+    steps: int | None = None
+
+    @property
+    def ledger(self) -> "Ledger":
+        """What the run spends."""
+        from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated
+        from veilflow.privacy.ledger import Ledger
+
+        rate, noise, steps = self.sampling_rate, self.noise_multiplier, self.steps
+        if rate is None or noise is None or steps is None:
+            raise ValueError("give --sampling-rate, --noise-multiplier and --steps, or --ledger.")
+        step = PoissonSampled(rate, Gaussian(noise))
+        return Ledger().spend(Repeated(steps, step), purpose="training")
+
 
 _LEDGER_LIMIT = 64 * 2**20
 
 
 @guarded
 def account(
-    sampling_rate: SamplingRate = None,
-    noise_multiplier: NoiseMultiplier = None,
-    steps: Steps = None,
-    delta: Annotated[
-        float | None, typer.Option(help="The delta to state epsilon at; a model file has its own.")
-    ] = None,
+    run: Run,
+    delta: float | None = None,
     accountant: AccountantFlag = Accountant.PLD,
-    ledger: Annotated[
-        Path | None, typer.Option(help="Add up this ledger instead: a model file or ledger.json.")
-    ] = None,
+    ledger: Path | None = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Epsilon of a training run (Poisson batches, Gaussian noise), or of a whole ledger."""
-    settings = (sampling_rate, noise_multiplier, steps)
-    if ledger is not None:
-        if any(value is not None for value in settings):
-            raise ValueError("--ledger has its own events: leave the settings of a run away.")
+    """Print epsilon of a training run (Poisson batches, Gaussian noise), or of a whole ledger.
+
+    Flags:
+        delta: The delta to state epsilon at; a model file has its own.
+        ledger: Add up this ledger instead: a model file or ledger.json.
+    """
+    if ledger is None:
+        spent = run.ledger
+    elif run != Run():
+        raise ValueError("--ledger has its own events: leave out the settings of a run.")
+    else:
         spent, own_delta = _read_ledger(ledger)
         delta = own_delta if delta is None else delta
-    elif sampling_rate is None or noise_multiplier is None or steps is None:
-        raise ValueError("give --sampling-rate, --noise-multiplier and --steps, or --ledger.")
-    else:
-        spent = _training(sampling_rate, noise_multiplier, steps)
     if delta is None:
         raise ValueError("give --delta, such as 1e-5; it should be well below 1 / number of rows.")
     guarantee = spent.guarantee(delta=delta, accountant=accountant.value)
     result = {"epsilon": guarantee.epsilon, "delta": delta, "accountant": accountant.value}
-    if guarantee.assumptions:
-        result["assumptions"] = [one.to_json() for one in guarantee.assumptions]
-    emit(result, statement(guarantee), as_json=as_json)
+    emit(result | _assumptions(guarantee), statement(guarantee), as_json=as_json)
 
 
 @guarded
 def calibrate(
-    epsilon: Annotated[float, typer.Option(help="The epsilon to reach, not to exceed.")],
+    epsilon: float,
     delta: options.StatedDelta,
-    sampling_rate: SamplingRate = None,
-    noise_multiplier: NoiseMultiplier = None,
-    steps: Steps = None,
+    run: Run,
     accountant: AccountantFlag = Accountant.PLD,
     as_json: options.AsJson = False,
 ) -> None:
-    """The third of sampling rate, noise multiplier and steps, given the two others and a budget."""
+    """Print the third of sampling rate, noise multiplier and steps, given the other two and a budget.
+
+    Flags:
+        epsilon: The epsilon to reach, not to exceed.
+    """
     from veilflow.privacy import calibration
     from veilflow.privacy.budget import Budget
 
-    budget = Budget(epsilon, delta)
-    who = accountant.value
-    if sampling_rate is not None and steps is not None and noise_multiplier is None:
-        noise_multiplier = calibration.noise_multiplier(
-            budget, sampling_rate=sampling_rate, steps=steps, accountant=who
-        )
-        found = f"noise_multiplier = {noise_multiplier!r}"
-    elif sampling_rate is not None and noise_multiplier is not None and steps is None:
-        steps = calibration.steps(
-            budget, sampling_rate=sampling_rate, noise_multiplier=noise_multiplier, accountant=who
-        )
-        found = f"steps = {steps!r}"
-    elif steps is not None and noise_multiplier is not None and sampling_rate is None:
-        sampling_rate = calibration.sampling_rate(
-            budget, steps=steps, noise_multiplier=noise_multiplier, accountant=who
-        )
-        found = f"sampling_rate = {sampling_rate!r}"
-    else:
+    budget, settings = Budget(epsilon, delta), asdict(run)
+    missing = [name for name, value in settings.items() if value is None]
+    if len(missing) != 1:
         raise ValueError(
             "give exactly two of --sampling-rate, --noise-multiplier and --steps; the third is "
             "calibrated."
         )
-    spent = _training(sampling_rate, noise_multiplier, steps)
-    guarantee = spent.guarantee(delta=delta, accountant=who)
+    name = missing[0]
+    del settings[name]
+    value = getattr(calibration, name)(budget, accountant=accountant.value, **settings)
+    run = replace(run, **{name: value})
+    guarantee = run.ledger.guarantee(delta=delta, accountant=accountant.value)
     result = {
-        "sampling_rate": sampling_rate,
-        "noise_multiplier": noise_multiplier,
-        "steps": steps,
+        **asdict(run),
         "epsilon": guarantee.epsilon,
         "target_epsilon": epsilon,
         "delta": delta,
-        "accountant": who,
+        "accountant": accountant.value,
     }
-    if guarantee.assumptions:
-        result["assumptions"] = [one.to_json() for one in guarantee.assumptions]
-    emit(result, f"{found}\n{statement(guarantee)}", as_json=as_json)
+    text = f"{name} = {value!r}\n{statement(guarantee)}"
+    emit(result | _assumptions(guarantee), text, as_json=as_json)
 
 
-def _training(sampling_rate: float, noise_multiplier: float, steps: int) -> "Ledger":
-    from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated
-    from veilflow.privacy.ledger import Ledger
-
-    step = PoissonSampled(sampling_rate, Gaussian(noise_multiplier))
-    return Ledger().spend(Repeated(steps, step), purpose="training")
+def _assumptions(guarantee: "Guarantee") -> dict[str, Any]:
+    if not guarantee.assumptions:
+        return {}
+    return {"assumptions": [one.to_json() for one in guarantee.assumptions]}
 
 
 def _read_ledger(path: Path) -> "tuple[Ledger, float | None]":
@@ -147,6 +149,6 @@ def _read_ledger(path: Path) -> "tuple[Ledger, float | None]":
         start = file.read(4)
         data = start + file.read(_LEDGER_LIMIT)
     if start == b"PK\x03\x04":
-        found = artifact.read(path)
-        return found.ledger, found.guarantee.delta
+        content = artifact.read(path)
+        return content.ledger, content.guarantee.delta
     return Ledger.from_json(store.parse_json(data, what=path.name)), None

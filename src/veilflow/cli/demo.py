@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from veilflow.cli import options
 from veilflow.cli.output import emit, guarded, note, statement
@@ -21,7 +19,7 @@ _LOW, _HIGH = (-1.5, -1.0), (2.5, 1.5)  # around the moons; they follow from the
 
 @guarded
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for what the demo leaves.")] = Path("demo"),
+    out: Path = Path("demo"),
     epsilon: options.Epsilon = 2.0,
     delta: options.StatedDelta = 1e-6,
     as_json: options.AsJson = False,
@@ -29,6 +27,9 @@ def demo(
     """Fit a private density to generated data; leave synthetic rows, the model, a figure and reports.
 
     Files of an earlier demo in the same folder are replaced.
+
+    Flags:
+        out: The folder to write into.
     """
     from veilflow.datasets import moons
     from veilflow.models.density import DensityFlow

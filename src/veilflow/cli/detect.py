@@ -1,5 +1,6 @@
 """`veilflow detect`: make a detector of anomalies, and ask it about rows."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from veilflow.cli import detect_query, options
-from veilflow.cli.bounds import read_bounded
-from veilflow.cli.inspect import show_plan
-from veilflow.cli.output import check_out, guarded, note, tell
-from veilflow.cli.spending import begin
-from veilflow.cli.values import given, left_out
+from veilflow.cli.fitting import RunFlags
+from veilflow.cli.flags import Settings, SettingsOf, flag_of, given, refuse
+from veilflow.cli.output import guarded, note, tell
+from veilflow.cli.records import Bounded
 
 if TYPE_CHECKING:
     from veilflow.models.detect.likelihood import LikelihoodDetector
@@ -20,251 +20,195 @@ app = typer.Typer(help="Anomalies: make a detector, ask it about rows.", no_args
 
 _MODEL = ".veil"
 
-
 Density = StrEnum("Density", ["FLOW", "MIXTURE"])
-# a test keeps these words those of the library
+# a test compares these words with those of the library
 Method = StrEnum("Method", ["EXPONENTIAL", "SPARSE_VECTOR", "NOISY_MAX"])
 
 
-@app.callback()
-def _group() -> None:
-    """Anomalies: make a detector, ask it about rows."""
+@dataclass(frozen=True, kw_only=True)
+class DetectFlags(RunFlags):
+    """The flags of every fit. A detector may cost nothing, so that the budget can be left out."""
+
+    epsilon: float | None = None
+    delta: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threshold:
+    """Flags that say when a row is odd. All but `--threshold` are for the detector of a model.
+
+    Attributes:
+        false_alarm_rate: For a model: share of normal rows that may be called odd.
+        threshold: Instead, a public number: a score; for an ensemble, a log density.
+        public: For a model: public normal rows that set the threshold, at no cost.
+        private: For a model: private normal rows that set it, paid by --epsilon.
+        label: For a model of images: the class to compare with.
+    """
+
+    false_alarm_rate: float | None = None
+    threshold: float | None = None
+    public: Path | None = None
+    private: Path | None = None
+    label: str | None = None
+
+    @property
+    def source(self) -> str:
+        """What sets the threshold of a model's detector.
+
+        Raises:
+            ValueError: Several flags say so.
+        """
+        ways = {"--threshold": self.threshold, "--public": self.public, "--private": self.private}
+        chosen = [flag for flag, value in ways.items() if value is not None]
+        if len(chosen) > 1:
+            raise ValueError(f"give one of {', '.join(ways)}, got {' and '.join(chosen)}.")
+        return chosen[0].removeprefix("--") if chosen else "samples"
 
 
 @app.command("fit")
 @guarded
 def fit(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="A model (*.veil): its density tells what is odd. Or a file of records: an ensemble "
-            "that answers with privacy is trained on them."
+    source: options.File,
+    flags: DetectFlags,
+    threshold: Threshold,
+    bounded: Bounded,
+    settings: Annotated[
+        Settings,
+        SettingsOf(
+            "veilflow.models.detect.ensemble.EnsembleDetector",
+            only=("parts", "num_components"),
+            flags={"num_components": "components"},
         ),
     ],
-    out: Annotated[
-        Path, typer.Option(help="The file to write: d.veil; of an ensemble, e.private.")
+    answers: Annotated[
+        Settings,
+        SettingsOf(
+            "veilflow.models.detect.ensemble_plan.Answering",
+            leave_out=("renew",),
+            words={"method": Method},
+        ),
     ],
-    false_alarm_rate: Annotated[
-        float | None,
-        typer.Option(help="Of a model: share of normal rows that may be called odd."),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="A public number instead: a score; of an ensemble, a log density."),
-    ] = None,
-    public: Annotated[
-        Path | None,
-        typer.Option(help="Of a model: public normal rows that set the threshold, for nothing."),
-    ] = None,
-    private: Annotated[
-        Path | None,
-        typer.Option(help="Of a model: private normal rows that do, for --epsilon."),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Of a model of images: the class to compare with.")
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Of all answers; with --private, of the threshold.")
-    ] = None,
-    delta: Annotated[float | None, typer.Option(help="Of all answers; default 0.")] = None,
-    low: options.Low = None,
-    high: options.High = None,
-    bounds: options.BoundsFile = None,
-    row_norm: options.RowNorm = None,
-    columns: options.Columns = None,
-    invalid: options.Invalid = options.InvalidCells.ERROR,
-    parts: Annotated[int | None, typer.Option(help="Parts of an ensemble.")] = None,
-    density: Annotated[
-        Density | None, typer.Option(help="What each part of an ensemble learns.")
-    ] = None,
-    method: Annotated[Method | None, typer.Option(help="How an ensemble answers.")] = None,
-    max_queries: Annotated[
-        int | None, typer.Option(help="Answers that the budget is shared by.")
-    ] = None,
-    max_anomalies: Annotated[
-        int | None, typer.Option(help="Of sparse_vector, instead: anomalies.")
-    ] = None,
-    quorum: Annotated[
-        float | None, typer.Option(help="Of sparse_vector: share of parts against a row.")
-    ] = None,
-    components: Annotated[int | None, typer.Option(help="Of mixture: normals of a part.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Of flow: steps of training.")] = None,
-    journal: Annotated[
-        Path | None,
-        typer.Option(help="File of spent queries, beside --out; default: its name with .journal."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="For the same threshold or parts; answers stay random.")
-    ] = None,
-    checkpoint: options.CheckpointFile = None,
-    dry_run: options.DryRun = False,
-    policy: options.PolicyFile = None,
-    data_ledger: options.DataLedger = None,
-    dataset: options.Dataset = None,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
+    training: Annotated[Settings, SettingsOf("veilflow.engine.training.Training", only=("steps",))],
+    density: Density | None = None,
+    journal: Path | None = None,
 ) -> None:
-    """Make a detector of anomalies: of a fitted model, or of the records themselves.
+    """Make a detector of anomalies, from a fitted model or from the records themselves.
 
-    Of a model, the threshold comes from its own samples, which is free, unless --public, --private or
-    --threshold says otherwise; the detector may be released, and answers any number of queries.
+    From a model, the threshold comes from its own samples, which is free, unless --public, --private
+    or --threshold says otherwise. The detector may be released, and answers any number of queries.
 
-    Of records, an ensemble is trained without privacy and kept to yourself; its answers are private,
+    From records, an ensemble is trained without privacy and stays with you. Its answers are private,
     and there are as many as --max-queries says.
+
+    Flags:
+        source: A model (*.veil): rows that it finds unlikely are odd. Or a file of records: an
+            ensemble that answers with privacy is trained on them.
+        out: The file to write: d.veil; for an ensemble, e.private.
+        epsilon: The budget of all answers; with --private, that of the threshold.
+        delta: For an ensemble: delta of all answers; default 0.
+        seed: Repeat the same threshold or parts; answers stay random.
+        parts: For an ensemble: how many parts the records are split into.
+        density: For an ensemble: what each part learns.
+        method: For an ensemble: how it answers.
+        max_queries: For an ensemble: number of answers that share the budget.
+        steps: For flow: number of training steps.
+        journal: File of spent queries, beside --out; default: its name with .journal.
     """
-    check_out(out, force=force, inputs=(source,))
-    of_model = {
-        "--false-alarm-rate": false_alarm_rate,
-        "--public": public,
-        "--private": private,
-        "--label": label,
-    }
-    bounded = {"low": low, "high": high, "file": bounds, "row_norm": row_norm}
-    answers = {
-        "method": method,
-        "max_queries": max_queries,
-        "max_anomalies": max_anomalies,
-        "quorum": quorum,
-    }
-    models = {"parts": parts, "density": density, "components": components, "steps": steps}
-    spending = (policy, data_ledger, dataset)
-    how = {"checkpoint": checkpoint, "dry_run": dry_run, "as_json": as_json}
+    flags.check(source, bounded.bounds, threshold.public, threshold.private)
+    ensemble = settings | answers | training | given(density=density)
+    ensemble = {flag_of(name.removeprefix("num_")): value for name, value in ensemble.items()}
     if source.suffix.lower() == _MODEL:
-        own = {"--low": low, "--high": high, "--bounds": bounds, "--row-norm": row_norm}
-        own |= {"--columns": columns, "--journal": journal, "--delta": delta}
-        own |= {f"--{name.replace('_', '-')}": one for name, one in (answers | models).items()}
-        left_out(own, "is for an ensemble, which is trained on a file of records. Leave it out.")
-        _of_model(
-            source,
-            out,
-            false_alarm_rate=false_alarm_rate,
-            threshold=threshold,
-            public=public,
-            private=private,
-            label=label,
-            epsilon=epsilon,
-            invalid=str(invalid),
-            seed=seed,
-            spending=spending,
-            **how,
+        ensemble |= {"--journal": journal, "--delta": flags.delta, "--columns": bounded.columns}
+        refuse(
+            bounded.declared | ensemble,
+            "is for an ensemble, which is trained on a file of records. Leave it out.",
         )
+        _from_model(source, flags, threshold, invalid=str(bounded.invalid))
         return
-    left_out(
-        of_model,
+    refuse(
+        {
+            "--false-alarm-rate": threshold.false_alarm_rate,
+            "--public": threshold.public,
+            "--private": threshold.private,
+            "--label": threshold.label,
+        },
         f"is for the detector of a fitted model, and {source} is not one (*{_MODEL}). Leave it out.",
     )
-    if epsilon is None:
-        raise ValueError("give --epsilon: what all answers together may cost.")
-    _ensemble(
-        source,
-        out,
-        columns=columns,
-        bounded=bounded,
-        invalid=str(invalid),
-        answers=given(**answers),
-        models=given(**models),
-        settings=given(threshold=threshold, seed=seed),
-        epsilon=epsilon,
-        delta=delta or 0.0,
-        journal=journal or out.with_name(f"{out.name}.journal"),
-        spending=spending,
-        **how,
-    )
+    settings |= given(threshold=threshold.threshold)
+    if density is Density.MIXTURE:
+        settings["flow"] = str(density)
+    journal = journal or flags.out.with_name(f"{flags.out.name}.journal")
+    _from_records(source, flags, bounded, settings, answers | {"journal": journal}, training)
 
 
 app.command("query")(detect_query.query)
 
 
-def _of_model(
-    source: Path,
-    out: Path,
-    *,
-    false_alarm_rate: float | None,
-    threshold: float | None,
-    public: Path | None,
-    private: Path | None,
-    label: str | None,
-    epsilon: float | None,
-    invalid: str,
-    seed: int | None,
-    spending: tuple[Path | None, Path | None, str | None],
-    checkpoint: Path | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+def _from_model(source: Path, flags: DetectFlags, threshold: Threshold, *, invalid: str) -> None:
     from veilflow.models import registry
     from veilflow.models.detect.likelihood import LikelihoodDetector
 
-    ways = {"--threshold": threshold, "--public": public, "--private": private}
-    chosen = [flag for flag, value in ways.items() if value is not None]
-    if len(chosen) > 1:
-        raise ValueError(f"give one of {', '.join(ways)}, got {' and '.join(chosen)}.")
-    paid = {"--invalid": invalid != "error", "--checkpoint": checkpoint, "--dry-run": dry_run}
-    if private is None:
-        left_out(paid, "is for rows that are paid for: give --private, or leave it out.")
-    if (private is None) != (epsilon is None):
+    origin, private = threshold.source, threshold.private
+    if (private is None) != (flags.epsilon is None):
         raise ValueError(
             "--epsilon pays for a threshold of --private rows: give both, or neither. Other "
             "thresholds cost nothing."
         )
-    fitted = registry.load(source)
-    settings = given(false_alarm_rate=false_alarm_rate, threshold=threshold, label=label)
-    detector = LikelihoodDetector(fitted, **settings)
     if private is None:
-        if public is not None:
-            detector = detector.from_public(detect_query.readable(detector, public))
-        elif threshold is None:
-            detector = detector.from_samples(seed=seed)
-        detector.save(out)
-        _released(out, detector, chosen, as_json=as_json)
-        return
-    assert epsilon is not None
-    allowed = begin(epsilon, 0.0, *spending)
-    plan = detector.plan_private(allowed.budget)
-    if dry_run:
-        show_plan(plan, as_json=as_json)
-        return
-    with allowed.reserved(
-        lambda: plan.checked().ledger, data=private, checkpoint=checkpoint
-    ) as spent:
+        paid = {"--checkpoint": flags.checkpoint, "--dry-run": flags.dry_run}
+        paid["--invalid"] = invalid != "error"
+        refuse(paid, "is for rows that are paid for: give --private, or leave it out.")
+    detector = LikelihoodDetector(
+        registry.load(source),
+        **given(
+            false_alarm_rate=threshold.false_alarm_rate,
+            threshold=threshold.threshold,
+            label=threshold.label,
+        ),
+    )
+    if private is not None:
+        detector = _with_private_threshold(detector, private, flags, invalid=invalid)
+    else:
+        if threshold.public is not None:
+            detector = detector.from_public(detect_query.readable(detector, threshold.public))
+        elif threshold.threshold is None:
+            detector = detector.from_samples(seed=flags.seed)
+        detector.save(flags.out)
+    result = {"out": flags.out, "threshold": detector.threshold, "from": origin}
+    text = f"wrote {flags.out}\na row is odd if its score is above {detector.threshold:.6g}"
+    tell(result, text, detector.guarantee, as_json=flags.as_json)
+
+
+def _with_private_threshold(
+    detector: "LikelihoodDetector", private: Path, flags: DetectFlags, *, invalid: str
+) -> "LikelihoodDetector":
+    assert flags.epsilon is not None
+    fitting = flags.begin_with(flags.epsilon, 0.0, private, conditional=False)
+    plan = detector.plan_private(fitting.budget)
+
+    def fit(**how: Any) -> "LikelihoodDetector":
         rows = detect_query.readable(detector, private, invalid=invalid)
-        run = {"checkpoint": checkpoint, "save_as": out}
-        detector = detector.from_private(rows, budget=allowed.budget, invalid=invalid, **run)
-        spent(plan.ledger)
-    _released(out, detector, chosen, as_json=as_json)
+        return detector.from_private(rows, budget=fitting.budget, invalid=invalid, **how)
+
+    # the ledger of the detector also holds what its model cost
+    return fitting.run(plan, fit, data=private, ledger=plan.ledger)
 
 
-def _released(
-    out: Path, detector: "LikelihoodDetector", chosen: list[str], *, as_json: bool
-) -> None:
-    source = chosen[0].removeprefix("--") if chosen else "samples"
-    found = {"out": out, "threshold": detector.threshold, "from": source}
-    text = f"wrote {out}\nodd is a score above {detector.threshold:.6g}"
-    tell(found, text, detector.guarantee, as_json=as_json)
-
-
-def _ensemble(
+def _from_records(
     source: Path,
-    out: Path,
-    *,
-    columns: str | None,
-    bounded: dict[str, Any],
-    invalid: str,
-    answers: dict[str, Any],
-    models: dict[str, Any],
-    settings: dict[str, Any],
-    epsilon: float,
-    delta: float,
-    journal: Path,
-    spending: tuple[Path | None, Path | None, str | None],
-    checkpoint: Path | None,
-    dry_run: bool,
-    as_json: bool,
+    flags: DetectFlags,
+    bounded: Bounded,
+    settings: Settings,
+    answers: Settings,
+    training: Settings,
 ) -> None:
     from veilflow._core.codec import plain
     from veilflow.engine.training import Training
     from veilflow.models.detect.ensemble import Answering, EnsembleDetector
 
+    out, journal = flags.out, answers["journal"]
+    if flags.epsilon is None:
+        raise ValueError("give --epsilon: what all answers together may cost.")
     if out.suffix.lower() == _MODEL:
         raise ValueError(
             f"--out {out}: an ensemble is never released, and *.veil files are. Give another name, "
@@ -275,36 +219,29 @@ def _ensemble(
             f"--journal {journal} must lie in the folder of --out: the file of an ensemble knows its "
             "journal by name only."
         )
-    allowed = begin(epsilon, delta, *spending)
-    rows, box = read_bounded(source, columns, **bounded, invalid=invalid)
-    mixture = models.get("density") == Density.MIXTURE
+    fitting = flags.begin_with(flags.epsilon, flags.delta or 0.0, source, conditional=False)
+    rows, bounds = bounded.read(source)
     estimator = EnsembleDetector(
-        budget=allowed.budget,
-        answers=Answering(**answers, journal=journal),
-        bounds=box,
-        row_norm=bounded["row_norm"],
-        flow=str(Density.MIXTURE) if mixture else None,
-        training=Training(steps=models.get("steps")),
-        **given(parts=models.get("parts"), num_components=models.get("components")),
+        bounds=bounds,
+        row_norm=bounded.row_norm,
+        answers=Answering(**answers),
+        training=Training(**training),
+        **fitting.settings,
         **settings,
     )
     plan = estimator.plan(rows.values.shape[1])
-    if dry_run:
-        show_plan(plan, as_json=as_json)
-        return
-    run = {"checkpoint": checkpoint, "save_as": out}
     is_new = not journal.exists()
-    # all answers that the plan allows: whoever asks later need not come back to the ledger
-    with allowed.reserved(
-        lambda: plan.checked().ledger, data=source, checkpoint=checkpoint
-    ) as spent:
+
+    def fit(**how: Any) -> Any:
         try:
-            ensemble = estimator.fit(rows, progress=True, invalid=invalid, **run)
+            return estimator.fit(rows, invalid=str(bounded.invalid), **how)
         except BaseException:
             if is_new:  # nothing was answered, so nothing is forgotten
                 journal.unlink(missing_ok=True)
             raise
-        spent(plan.ledger)
+
+    # counts all answers that the plan allows: later queries need not come back to the ledger
+    ensemble = fitting.run(plan, fit, data=source, ledger=plan.ledger)
     note(f"{out} and {journal} are not private: keep them where the records are.")
     result = {"out": out, "journal": journal, "answers": plain(plan.answers)}
-    tell(result, f"wrote {out}", ensemble.guarantee, as_json=as_json)
+    tell(result, f"wrote {out}", ensemble.guarantee, as_json=flags.as_json)

@@ -1,15 +1,15 @@
 """`veilflow detect query`: rows in, flags and scores out, a block of rows at a time."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from veilflow.cli import options
-from veilflow.cli.output import check_out, guarded, note, tell, unprotected
-from veilflow.cli.use import is_table
-from veilflow.cli.use_images import is_image
+from veilflow.cli.output import guarded, note, tell, unprotected
+from veilflow.cli.use import is_image, is_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,45 +22,47 @@ _CHUNK = 8192
 
 @guarded
 def query(
-    detector: Annotated[Path, typer.Argument(help="A detector, as detect fit wrote it.")],
-    data: Annotated[Path, typer.Argument(help="Rows to ask about; for image models, images.")],
-    out: Annotated[
-        Path, typer.Option(help="The file to write: .csv, .parquet, .arrow; a line for each row.")
-    ],
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Also which column makes a row odd. Of a model only.")
-    ] = False,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
+    detector: options.File,
+    data: options.File,
+    output: options.Output,
+    explain: bool = False,
 ) -> None:
     """Write for every row whether it is an anomaly.
 
-    Of a model also how odd it is, and for nothing; scores of private rows are private too. Of an
-    ensemble every row is paid for, and all of them are refused where the budget does not suffice.
+    The detector of a model also writes how odd each row is, at no cost; scores of private rows are
+    private too. An ensemble pays for every row, and refuses all of them if its budget is too small.
+
+    Flags:
+        detector: A detector, as detect fit wrote it.
+        data: Rows to ask about; for image models, images.
+        out: The file to write: .csv, .parquet, .arrow; a line for each row.
+        explain: Also write which column makes a row odd. For the detector of a model only.
     """
-    check_out(out, force=force, inputs=(detector, data))
+    output.check(detector, data)
     from veilflow.models import registry
     from veilflow.models.detect.fitted_ensemble import FittedEnsemble
     from veilflow.models.detect.likelihood import LikelihoodDetector
     from veilflow.tabular.stream import file_format
 
-    if file_format(out) in ("npz", "npy"):
-        raise ValueError(f"--out {out} must be .csv, .parquet or .arrow: flags are no numbers.")
-    found = registry.load(detector)
-    if isinstance(found, FittedEnsemble):
+    if file_format(output.out) in ("npz", "npy"):
+        raise ValueError(
+            f"--out {output.out} must be .csv, .parquet or .arrow: flags are no numbers."
+        )
+    fitted = registry.load(detector)
+    if isinstance(fitted, FittedEnsemble):
         if explain:
             raise ValueError("--explain is for the detector of a model: an ensemble says no more.")
-        _ask(found, data, out, as_json=as_json)
+        _ask(fitted, data, output)
         return
-    if not isinstance(found, LikelihoodDetector):
+    if not isinstance(fitted, LikelihoodDetector):
         raise ValueError(f"{detector} is no detector. Make one of it by detect fit {detector}.")
-    if found.threshold is None:
+    if fitted.threshold is None:
         raise ValueError(f"{detector} has no threshold. Make one by detect fit.")
-    _score(found, data, out, explain=explain, as_json=as_json)
+    _score(fitted, data, output, explain=explain)
 
 
 def readable(detector: "LikelihoodDetector", data: Path, *, invalid: str = "error") -> Any:
-    """Normal rows that set a threshold, as the detector takes them; of images, those of its class."""
+    """Normal rows that set a threshold, as the detector takes them; for images, those of its class."""
     if not is_image(detector.model):
         return data
     from veilflow.models.detect.scoring import images_of_class, tells_classes
@@ -68,14 +70,14 @@ def readable(detector: "LikelihoodDetector", data: Path, *, invalid: str = "erro
     spec = detector.model.spec
     if spec.classes and tells_classes(data):
         note(f"of {data}, the images of class {detector.label} set the threshold")
-    left_out = "skip" if invalid == "replace" else "error"
-    return images_of_class(data, spec, detector.label, invalid=left_out)
+    invalid = "skip" if invalid == "replace" else "error"
+    return images_of_class(data, spec, detector.label, invalid=invalid)
 
 
 def _score(
-    detector: "LikelihoodDetector", data: Path, out: Path, *, explain: bool, as_json: bool
+    detector: "LikelihoodDetector", data: Path, output: options.Output, *, explain: bool
 ) -> None:
-    """Flags and scores, with as many rows in memory as a block has."""
+    """Write flags and scores, with one block of rows in memory at a time."""
     from veilflow.tabular.stream import write_tables
 
     if is_image(detector.model):
@@ -84,19 +86,20 @@ def _score(
         blocks: Iterator[Any] = iter([_images(detector, data)])
     else:
         blocks = _blocks(data, detector.columns, texts=is_table(detector.model))
-    tables = _told(detector, blocks, explain=explain)
+    tables = _scored(detector, blocks, explain=explain)
     first = next(tables)  # its columns are those of all others
     # as private as the rows they are about
-    write_tables(_chained(first, tables), out, schema=first.schema, mode=0o600)
-    warned = unprotected(
+    write_tables(chain([first], tables), output.out, schema=first.schema, mode=0o600)
+    warning = unprotected(
         "flags and scores are computed from the rows themselves and are as private as they are",
         whose="detector",
     )
-    result = {"out": out, **warned, "threshold": detector.threshold}
-    tell(result, f"wrote {out}", detector.guarantee, as_json=as_json, whose="the detector: ")
+    result = {"out": output.out, **warning, "threshold": detector.threshold}
+    text, whose = f"wrote {output.out}", "the detector: "
+    tell(result, text, detector.guarantee, as_json=output.as_json, whose=whose)
 
 
-def _told(
+def _scored(
     detector: "LikelihoodDetector", blocks: Iterator[Any], *, explain: bool
 ) -> "Iterator[pa.Table]":
     import numpy as np
@@ -114,8 +117,8 @@ def _told(
         yield pa.table({name: pa.array(column) for name, column in cells.items()})
 
 
-def _ask(ensemble: "FittedEnsemble", data: Path, out: Path, *, as_json: bool) -> None:
-    """Answers; whatever was paid for is written, however the command ends."""
+def _ask(ensemble: "FittedEnsemble", data: Path, output: options.Output) -> None:
+    """Write answers. Every answer that was paid for is written, however the command ends."""
     from veilflow._core.errors import BudgetError
     from veilflow.models.detect.scoring import is_outside
     from veilflow.tabular.io import read_rows
@@ -124,7 +127,7 @@ def _ask(ensemble: "FittedEnsemble", data: Path, out: Path, *, as_json: bool) ->
         for block in _blocks(data, ensemble.columns, texts=False):
             yield read_rows(block, columns=ensemble.columns).values
 
-    asked = paid = 0
+    out, asked, paid = output.out, 0, 0
     for values in rows():  # all of them are read before the first is paid for
         _check_width(values, ensemble.plan.dim)
         asked += len(values)
@@ -138,9 +141,9 @@ def _ask(ensemble: "FittedEnsemble", data: Path, out: Path, *, as_json: bool) ->
     answers: list[Any] = []
     try:
         for values in rows():
-            found = ensemble.query(values)
-            answers.append(found)
-            if len(found) < len(values):  # sparse vector has found what was paid for
+            odd = ensemble.query(values)
+            answers.append(odd)
+            if len(odd) < len(values):  # sparse vector has found all anomalies it was paid for
                 break
     except BudgetError:
         if not answers:
@@ -157,7 +160,7 @@ def _ask(ensemble: "FittedEnsemble", data: Path, out: Path, *, as_json: bool) ->
         "out": out,
         "asked": asked,
         "answered": answered,
-        "odd": int(sum(found.sum() for found in answers)),
+        "odd": int(sum(odd.sum() for odd in answers)),
         "queries_left": ensemble.queries_left,
         "anomalies_left": ensemble.anomalies_left,
     }
@@ -165,7 +168,7 @@ def _ask(ensemble: "FittedEnsemble", data: Path, out: Path, *, as_json: bool) ->
     if left is None:
         more = f"{ensemble.anomalies_left} anomalies"
     text = f"wrote {answered} answers to {out}; {more} are left"
-    tell(result, text, ensemble.guarantee, as_json=as_json)
+    tell(result, text, ensemble.guarantee, as_json=output.as_json)
     if answered < asked:
         raise BudgetError(
             f"the budget was spent after {answered} of {asked} rows. Their answers are in {out}; the "
@@ -189,7 +192,7 @@ def _check_width(values: Any, dim: int) -> None:
 
 
 def _images(detector: "LikelihoodDetector", data: Path) -> Any:
-    """All images of a file or folder, of whatever class, at least one."""
+    """All images of a file or folder, of any class; at least one."""
     from dataclasses import replace
 
     from veilflow.images import read_images
@@ -197,19 +200,19 @@ def _images(detector: "LikelihoodDetector", data: Path) -> Any:
 
     spec = detector.model.spec
     labeled = bool(spec.classes) and data.is_dir() and tells_classes(data)
-    found = read_images(data, spec if labeled else replace(spec, classes=()))
-    if not len(found):
+    images = read_images(data, spec if labeled else replace(spec, classes=()))
+    if not len(images):
         raise ValueError(f"{data} has no images.")
-    return found
+    return images
 
 
 def _blocks(data: Path, columns: tuple[str, ...] | None, *, texts: bool) -> "Iterator[Any]":
-    """The rows of a file, some thousands at a time, at least one block.
+    """The rows of a file, some thousands at a time; at least one block.
 
     Args:
-        data: The file; one of arrays comes as a whole.
-        columns: Those of the detector, where they have names.
-        texts: Whether it reads texts by a schema of its own. Else all cells must be numbers.
+        data: The file; a file of arrays is read in one block.
+        columns: The columns of the detector, if they have names.
+        texts: Whether the detector reads texts by a schema. Otherwise all cells must be numbers.
     """
     import pyarrow as pa
 
@@ -238,8 +241,3 @@ def _blocks(data: Path, columns: tuple[str, ...] | None, *, texts: bool) -> "Ite
             yield pa.table([block(i) for i in wanted], [opened.names[i] for i in wanted])
     if not some:
         raise ValueError(f"{data} has no rows.")
-
-
-def _chained(first: "pa.Table", others: "Iterator[pa.Table]") -> "Iterator[pa.Table]":
-    yield first
-    yield from others

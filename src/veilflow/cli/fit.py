@@ -1,179 +1,225 @@
-"""`veilflow fit`: spend a budget on a data file and keep the model."""
+"""`veilflow fit`: spend a privacy budget on a data file and keep the model."""
 
+from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from veilflow.cli import options
-from veilflow.cli.bounds import read_bounded
-from veilflow.cli.inspect import show_plan
-from veilflow.cli.output import check_out, guarded, tell
-from veilflow.cli.spending import begin
-from veilflow.cli.values import given, sizes
+from veilflow.cli.classifier import classifier
+from veilflow.cli.fitting import FitFlags
+from veilflow.cli.flags import Settings, SettingsOf, given, share_or_none, whole_numbers
+from veilflow.cli.output import guarded
+from veilflow.cli.records import Bounded
 
 app = typer.Typer(help="Fit a private model to a data file.", no_args_is_help=True)
 
-
-# a test keeps these words those of the library
+# a test compares these words with those of the library
 Flow = StrEnum("Flow", ["MAF", "NSF", "REALNVP"])
 Base = StrEnum("Base", ["NORMAL", "MIXTURE"])
 Start = StrEnum("Start", ["GRID", "COLUMNS", "WHITENING", "ACTNORM", "NONE"])
+Reconstruction = StrEnum("Reconstruction", ["BCE", "MSE"])
+Partition = StrEnum("Partition", ["FLOWS", "MODELS", "NONE"])
+Extra = StrEnum("Extra", ["ERROR", "IGNORE"])
+InvalidImages = StrEnum("InvalidImages", ["ERROR", "SKIP"])
 
 
-@app.callback()
-def _group() -> None:
-    """Fit a private model to a data file."""
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """Flags that describe the flow of a density.
+
+    Attributes:
+        flow: Kind of flow to train.
+        blocks: Number of blocks of the flow.
+        hidden: Hidden layers: their sizes, with commas.
+    """
+
+    flow: Flow | None = None
+    blocks: int | None = None
+    hidden: str | None = None
+
+    @property
+    def architecture(self) -> Any:
+        """The flow, or None where no flag describes one."""
+        from veilflow.models import architecture
+
+        if self == Network():
+            return None
+        hidden = None if self.hidden is None else whole_numbers("--hidden", self.hidden)
+        make = getattr(architecture, str(self.flow or Flow.MAF))
+        return make(**given(blocks=self.blocks, hidden=hidden))
 
 
 @app.command("density")
 @guarded
 def density(
     data: options.Data,
-    epsilon: options.Epsilon,
-    delta: options.Delta,
-    out: options.Out,
-    low: options.Low = None,
-    high: options.High = None,
-    bounds: options.BoundsFile = None,
-    row_norm: options.RowNorm = None,
-    columns: options.Columns = None,
-    invalid: options.Invalid = options.InvalidCells.ERROR,
-    num_records: options.NumRecords = None,
-    steps: options.Steps = None,
-    batch_size: options.BatchSize = None,
-    sampling_rate: options.SamplingRate = None,
-    clip_norm: options.ClipNorm = None,
-    learning_rate: options.LearningRate = None,
-    weight_decay: options.WeightDecay = None,
-    flow: Annotated[Flow | None, typer.Option(help="Kind of flow to train.")] = None,
-    blocks: Annotated[int | None, typer.Option(help="Blocks of the flow.")] = None,
-    hidden: options.Hidden = None,
-    base: Annotated[Base | None, typer.Option(help="What the flow starts from.")] = None,
-    components: Annotated[
-        int | None, typer.Option(help="Normals in the base, where private EM makes it.")
-    ] = None,
-    start: Annotated[
-        Start | None, typer.Option(help="What is released, and paid for, before training.")
-    ] = None,
-    seed: options.Seed = None,
-    count_clamped: Annotated[
-        bool,
-        typer.Option("--count-clamped", help="Pay for the number of rows outside the bounds."),
-    ] = False,
-    checkpoint: options.CheckpointFile = None,
-    dry_run: options.DryRun = False,
-    policy: options.PolicyFile = None,
-    data_ledger: options.DataLedger = None,
-    dataset: options.Dataset = None,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
+    flags: FitFlags,
+    bounded: Bounded,
+    network: Network,
+    settings: Annotated[
+        Settings,
+        SettingsOf(
+            "veilflow.models.density.DensityFlow",
+            words={"base": Base, "start": Start},
+            flags={"num_components": "components"},
+        ),
+    ],
+    training: options.TrainingFlags,
 ) -> None:
-    """Fit a density to rows of numbers with differential privacy (DP-NF).
+    """Learn the distribution of rows of numbers, by a normalizing flow (DP-NF).
 
-    What is not given is planned from public facts: the number of columns, the bounds, the number of
-    rows if it is public, and the budget.
+    Settings that are left out are chosen from public facts: the number of columns, the bounds, the
+    number of rows if it is public, and the budget.
+
+    Flags:
+        base: The distribution that the flow starts from.
+        components: Number of normals in a base that private EM makes.
+        start: What is released, and paid for, before training.
     """
-    check_out(out, force=force, inputs=(data,))
+    fitting = flags.begin(data, bounded.bounds)
     from veilflow.engine.training import Training
     from veilflow.models.density import DensityFlow
 
-    allowed = begin(epsilon, delta, policy, data_ledger, dataset, conditional=seed is not None)
-    bounded = {"low": low, "high": high, "file": bounds, "row_norm": row_norm}
-    rows, box = read_bounded(data, columns, **bounded, invalid=str(invalid))
-    training = given(
-        steps=steps,
-        batch_size=batch_size,
-        sampling_rate=sampling_rate,
-        clip_norm=clip_norm,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-    )
-    settings = given(
-        row_norm=row_norm,
-        num_records=num_records,
-        training=Training(**training),
-        flow=_architecture(flow, blocks, hidden),
-        base=base,
-        num_components=components,
-        start=start,
-        seed=seed,
-    )
-    model = DensityFlow(
-        budget=allowed.budget,
-        bounds=box,
-        count_clamped=count_clamped,
-        **settings,
-    )
-    plan = model.plan(rows.values.shape[1])  # of the rows, no more is used
-    if dry_run:
-        show_plan(plan, as_json=as_json)
-        return
-    with allowed.reserved(lambda: plan.checked().ledger, data=data, checkpoint=checkpoint) as spent:
-        fitted = model.fit(
-            rows, progress=True, invalid=str(invalid), checkpoint=checkpoint, save_as=out
-        )
-        spent(fitted.ledger)
-    tell({"out": out}, f"wrote {out}", fitted.guarantee, as_json=as_json)
+    rows, bounds = bounded.read(data)
+    settings |= given(row_norm=bounded.row_norm, flow=network.architecture)
+    trained = Training(**training)
+    model = DensityFlow(bounds=bounds, training=trained, **fitting.settings, **settings)
+    _fit_rows(fitting, model, rows, bounded, data=data)
 
 
 @app.command("mixture")
 @guarded
 def mixture(
     data: options.Data,
-    epsilon: options.Epsilon,
-    delta: options.Delta,
-    out: options.Out,
-    components: Annotated[int | None, typer.Option(help="Normals in the mixture.")] = None,
-    low: options.Low = None,
-    high: options.High = None,
-    bounds: options.BoundsFile = None,
-    row_norm: options.RowNorm = None,
-    columns: options.Columns = None,
-    invalid: options.Invalid = options.InvalidCells.ERROR,
-    num_records: options.NumRecords = None,
-    steps: Annotated[int | None, typer.Option(help="Number of noisy steps of EM.")] = None,
-    seed: options.Seed = None,
-    checkpoint: options.CheckpointFile = None,
-    dry_run: options.DryRun = False,
-    policy: options.PolicyFile = None,
-    data_ledger: options.DataLedger = None,
-    dataset: options.Dataset = None,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
+    flags: FitFlags,
+    bounded: Bounded,
+    settings: Annotated[
+        Settings,
+        SettingsOf(
+            "veilflow.models.mixture.MixtureDensity", flags={"num_components": "components"}
+        ),
+    ],
 ) -> None:
-    """Fit a mixture of normals to rows of numbers with differential privacy (DP-MoG)."""
-    check_out(out, force=force, inputs=(data,))
+    """Learn the distribution of rows of numbers, by a mixture of normals (DP-MoG)."""
+    fitting = flags.begin(data, bounded.bounds)
     from veilflow.models.mixture import MixtureDensity
 
-    allowed = begin(epsilon, delta, policy, data_ledger, dataset, conditional=seed is not None)
-    bounded = {"low": low, "high": high, "file": bounds, "row_norm": row_norm}
-    rows, box = read_bounded(data, columns, **bounded, invalid=str(invalid))
-    settings = given(
-        row_norm=row_norm,
-        num_components=components,
-        num_records=num_records,
-        steps=steps,
-        seed=seed,
+    rows, bounds = bounded.read(data)
+    settings |= given(row_norm=bounded.row_norm)
+    model = MixtureDensity(bounds=bounds, **fitting.settings, **settings)
+    _fit_rows(fitting, model, rows, bounded, data=data)
+
+
+def _fit_rows(fitting: Any, model: Any, rows: Any, bounded: Bounded, *, data: Path) -> None:
+    def fit(**how: Any) -> Any:
+        return model.fit(rows, invalid=str(bounded.invalid), **how)
+
+    # the plan uses nothing of the rows except how many columns there are
+    fitting.finish(model.plan(rows.values.shape[1]), fit, data=data)
+
+
+@app.command("table")
+@guarded
+def table(
+    data: options.Table,
+    schema: Path,
+    flags: FitFlags,
+    settings: Annotated[Settings, SettingsOf("veilflow.models.table.table_flow.TableFlow")],
+    flow: Annotated[
+        Settings,
+        SettingsOf("veilflow.models.table.architecture.CodeArchitecture", leave_out=("num_waves",)),
+    ],
+    training: options.TrainingFlags,
+    warm_start: str | None = None,
+    extra: Extra = Extra.ERROR,
+    invalid: options.Invalid = options.InvalidCells.ERROR,
+) -> None:
+    """Learn a table of numbers, categories, dates and gaps (DP-HFlow).
+
+    The schema says what is public about each column; `veilflow schema` drafts one. A dry run does not
+    open the table.
+
+    Flags:
+        schema: TOML file of the declared columns.
+        warm_start: Share of the squared privacy parameter for noisy marginals, which the flow starts
+            from; or none.
+        pay_for_discovery: Forget what is not confirmed, and pay to find it. Kinds of columns must be
+            confirmed.
+        most_bins: About how many bins a number is cut into.
+        hidden: Hidden layers: their sizes, with commas.
+        extra: What to do with columns that the schema does not have.
+    """
+    fitting = flags.begin(data, schema)
+    from veilflow.engine.training import Training
+    from veilflow.models.table.architecture import codes
+    from veilflow.models.table.table_flow import TableFlow
+    from veilflow.tabular.schema import Schema
+
+    settings |= given(warm_start=share_or_none("--warm-start", warm_start))
+    model = TableFlow(
+        schema=Schema.from_file(schema),
+        flow=codes(**flow),
+        training=Training(**training),
+        **fitting.settings,
+        **settings,
     )
-    model = MixtureDensity(budget=allowed.budget, bounds=box, **settings)
-    plan = model.plan(rows.values.shape[1])
-    if dry_run:
-        show_plan(plan, as_json=as_json)
-        return
-    with allowed.reserved(lambda: plan.checked().ledger, data=data, checkpoint=checkpoint) as spent:
-        fitted = model.fit(
-            rows, progress=True, invalid=str(invalid), checkpoint=checkpoint, save_as=out
-        )
-        spent(fitted.ledger)
-    tell({"out": out}, f"wrote {out}", fitted.guarantee, as_json=as_json)
+
+    def fit(**how: Any) -> Any:
+        return model.fit(data, extra=str(extra), invalid=str(invalid), **how)
+
+    fitting.finish(model.plan(), fit, data=data)
 
 
-def _architecture(flow: Flow | None, blocks: int | None, hidden: str | None) -> Any:
-    """The flow that the flags describe, or None where none of them is given."""
-    from veilflow.models import architecture
+@app.command("images")
+@guarded
+def images(
+    data: options.File,
+    spec: Path,
+    flags: FitFlags,
+    settings: Annotated[
+        Settings,
+        SettingsOf(
+            "veilflow.models.image.image_flow.ImageFlow",
+            words={"partition": Partition, "reconstruction": Reconstruction},
+        ),
+    ],
+    training: options.TrainingFlags,
+    labels: Path | None = None,
+    invalid: InvalidImages = InvalidImages.ERROR,
+) -> None:
+    """Learn images of one size (DP-LFlow).
 
-    if flow is None and blocks is None and hidden is None:
-        return None
-    make = getattr(architecture, str(flow or Flow.MAF))
-    return make(**given(blocks=blocks, hidden=sizes(hidden)))
+    The specification says what is public about the images; a person writes it. A dry run opens no
+    image.
+
+    Flags:
+        data: A folder of image files, or an IDX, NPZ or NPY file.
+        spec: TOML file of the declared size and classes.
+        delta: Well below 1 / number of images.
+        partition: What each class has of its own; none: one flow that is told the class.
+        reconstruction: The error that the autoencoder is trained on.
+        labels: IDX or NPY file of labels; for a folder, a CSV with columns file and label.
+        invalid: What to do with images that are not as declared.
+    """
+    fitting = flags.begin(data, spec, labels)
+    from veilflow.engine.training import Training
+    from veilflow.images import ImageSpec
+    from veilflow.models.image.image_flow import ImageFlow
+
+    model = ImageFlow(
+        spec=ImageSpec.from_file(spec),
+        training=Training(**training),
+        **fitting.settings,
+        **settings,
+    )
+
+    def fit(**how: Any) -> Any:
+        return model.fit(data, labels, invalid=str(invalid), **how)
+
+    fitting.finish(model.plan(), fit, data=data)
+
+
+app.command("classifier")(classifier)

@@ -1,13 +1,11 @@
 """`veilflow inspect`: what is in a model file, and whether its claim adds up."""
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from veilflow._core.codec import plain
 from veilflow.cli import options
 from veilflow.cli.account import Accountant, AccountantFlag
-from veilflow.cli.output import claim, emit, guarded, safe, statement
+from veilflow.cli.output import claim, emit, guarded, safe, statement, table
 
 if TYPE_CHECKING:
     from veilflow.models.artifact import Artifact
@@ -19,46 +17,47 @@ if TYPE_CHECKING:
 
 # Accountants may be discretized more finely in another version; a false claim is further off.
 _ROUNDING = 1.001
-_UNSAID = ("kind", "purpose", "epsilon")
+_NOT_SHOWN = ("kind", "purpose", "epsilon")
 
 
 @guarded
 def inspect(
     model: options.Model,
-    recompute: Annotated[
-        bool,
-        typer.Option("--recompute", help="Add the ledger up again and compare with the claim."),
-    ] = False,
+    recompute: bool = False,
     accountant: AccountantFlag = Accountant.PLD,
     as_json: options.AsJson = False,
 ) -> None:
     """Show a model file: class, guarantee with its assumptions, ledger, schema. Runs no model.
 
-    With --recompute the exit code is 1 if the claimed epsilon is below the recomputed one and both
-    are by the same accountant; a looser accountant may honestly answer more.
+    With --recompute the exit code is 1 if the claimed epsilon is below the recomputed one, and both
+    come from the same accountant; a looser accountant may honestly compute more.
+
+    Flags:
+        recompute: Add the ledger up again and compare the sum with the claim.
     """
     from veilflow.models import artifact
 
-    found = artifact.read(model)
+    content = artifact.read(model)
+    claimed, ledger = content.guarantee, content.ledger
     result: dict[str, Any] = {
-        "model": found.model,
-        "guarantee": found.guarantee.to_json(),
-        "ledger": describe_ledger(found.ledger, delta=found.guarantee.delta),
-        "schema": found.schema,
-        "num_parameters": int(sum(array.size for array in found.arrays.values())),
+        "model": content.model,
+        "guarantee": claimed.to_json(),
+        "ledger": describe_ledger(ledger, delta=claimed.delta),
+        "schema": content.schema,
+        "num_parameters": int(sum(array.size for array in content.arrays.values())),
     }
     again = None
     if recompute:
-        again = found.ledger.guarantee(delta=found.guarantee.delta, accountant=accountant.value)
-        comparable = again.accountant == found.guarantee.accountant
-        holds = again.epsilon <= found.guarantee.epsilon * _ROUNDING
+        again = ledger.guarantee(delta=claimed.delta, accountant=accountant.value)
+        holds = again.epsilon <= claimed.epsilon * _ROUNDING
+        comparable = again.accountant == claimed.accountant
         result["recomputed"] = {**again.to_json(), "holds": holds if comparable else None}
-    emit(result, *(() if as_json else _shown(found, result, again)), as_json=as_json)
+    emit(result, *(() if as_json else _shown(content, result, again)), as_json=as_json)
     if again is not None and result["recomputed"]["holds"] is False:
         from veilflow._core.errors import PrivacyError
 
         raise PrivacyError(
-            f"the file claims epsilon={found.guarantee.epsilon:.6g}, but its ledger adds up to "
+            f"the file claims epsilon={claimed.epsilon:.6g}, but its ledger adds up to "
             f"{again.epsilon:.6g}. Do not rely on the claim."
         )
 
@@ -94,27 +93,16 @@ def describe_event(event: "Event") -> str:
 
 def ledger_table(records: list[dict[str, Any]]) -> Any:
     """The ledger as a table for people."""
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold")
-    for name in ("purpose", "event", "epsilon alone", "share"):
-        table.add_column(name, justify="right" if name in ("epsilon alone", "share") else "left")
-    for record in records:
-        numbers = (f"{record['epsilon_alone']:.4g}", f"{record['share']:.1%}")
-        table.add_row(safe(record["purpose"]), record["event"], *numbers)
-    return table
-
-
-def show_price(ledger: "Ledger", *, delta: float, as_json: bool) -> None:
-    """Print what a fit would cost, and on what that rests."""
-    guarantee, entries = ledger.guarantee(delta=delta), describe_ledger(ledger, delta=delta)
-    result = {"guarantee": guarantee.to_json(), "ledger": entries}
-    opening = f"nothing was spent. A fit would be\n{statement(guarantee)}"
-    emit(result, opening, ledger_table(entries), as_json=as_json)
+    numbers = ("epsilon alone", "share")
+    rows = (
+        (safe(one["purpose"]), one["event"], f"{one['epsilon_alone']:.4g}", f"{one['share']:.1%}")
+        for one in records
+    )
+    return table(("purpose", "event", *numbers), rows, numbers=numbers)
 
 
 def show_plan(plan: "FitPlan", *, as_json: bool) -> None:
-    """Print what a fit would ask and cost, and on what its guarantee rests.
+    """Print what a fit would ask and cost, and what its guarantee rests on.
 
     Raises:
         BudgetError: A fit would be refused.
@@ -129,7 +117,7 @@ def show_plan(plan: "FitPlan", *, as_json: bool) -> None:
 
 
 def _choices(plan: "FitPlan") -> dict[str, str]:
-    """What a plan of one model has beside what all plans have."""
+    """The fields that a plan of one kind of model adds to those of all plans."""
     from veilflow.releases.plan import FitPlan
 
     own = plan.__dataclass_fields__.keys() - FitPlan.__dataclass_fields__.keys()
@@ -141,10 +129,12 @@ def _choices(plan: "FitPlan") -> dict[str, str]:
 
 
 def _settings(release: "Release") -> str:
-    """The numbers that a release goes by, but for its noise, which is in the ledger."""
+    """The settings of a release, except its noise, which is in the ledger."""
     values = plain(release)
     values |= values.pop("settings", {})
-    shown = {name: x for name, x in values.items() if name not in _UNSAID and "noise" not in name}
+    shown = {
+        name: x for name, x in values.items() if name not in _NOT_SHOWN and "noise" not in name
+    }
     return _listed(shown)
 
 
@@ -153,20 +143,20 @@ def _listed(values: dict[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {x}" for name, x in shown.items())
 
 
-def _shown(found: "Artifact", result: dict[str, Any], again: "Guarantee | None") -> list[Any]:
+def _shown(content: "Artifact", result: dict[str, Any], again: "Guarantee | None") -> list[Any]:
     """A model file for people: texts, and the ledger as a table."""
-    lines = [f"model {safe(found.model)}, {result['num_parameters']} parameters"]
-    lines.append(statement(found.guarantee))
+    lines = [f"model {safe(content.model)}, {result['num_parameters']} parameters"]
+    lines.append(statement(content.guarantee))
     if again is not None:
         holds = result["recomputed"]["holds"]
         verdict = {True: "the claim holds", False: "THE CLAIM IS TOO LOW", None: "for comparison"}
         lines.append(f"recomputed: {claim(again)} ({verdict[holds]})")
-    facts = [f"  {safe(name)}: {safe(value)}" for name, value in _facts(found.schema)]
+    facts = [f"  {safe(name)}: {safe(value)}" for name, value in _facts(content.schema)]
     return [*lines, "", ledger_table(result["ledger"]), "", "schema", *facts]
 
 
 def _facts(schema: dict[str, Any]) -> list[tuple[str, str]]:
-    """The lines of a schema: of a table, one for each column and what was discovered of it."""
+    """The lines of a schema; for a table, one for each column and for the values discovered in it."""
     if isinstance(images := schema.get("spec"), dict):
         return [(name, str(value)) for name, value in images.items()]
     declared, words = schema.get("schema"), schema.get("vocabularies")
@@ -176,8 +166,6 @@ def _facts(schema: dict[str, Any]) -> list[tuple[str, str]]:
 
     columns = Schema.from_json(declared)
     lines = [(name, repr(column)) for name, column in columns.columns.items()]
-    lines += [
-        (f"discovered of {name}", ", ".join(map(str, found))) for name, found in words.items()
-    ]
+    lines += [(f"discovered of {name}", ", ".join(map(str, x))) for name, x in words.items()]
     lines += [("label", columns.label)] if columns.label is not None else []
     return lines + [("always", repr(constraint)) for constraint in columns.constraints]

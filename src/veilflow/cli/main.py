@@ -7,13 +7,10 @@ import typer
 from veilflow.cli import (
     account,
     audit,
-    classify,
+    classifier,
     demo,
     detect,
     fit,
-    fit_classifier,
-    fit_images,
-    fit_table,
     inspect,
     posterior,
     report,
@@ -32,14 +29,11 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("schema")(schema.schema)
-fit.app.command("table")(fit_table.table)
-fit.app.command("images")(fit_images.images)
-fit.app.command("classifier")(fit_classifier.classifier)
 app.add_typer(fit.app, name="fit")
 app.command("sample")(use.sample)
 app.command("score")(use.score)
 app.command("impute")(use.impute)
-app.command("classify")(classify.classify)
+app.command("classify")(classifier.classify)
 app.add_typer(detect.app, name="detect")
 app.add_typer(posterior.app, name="posterior")
 app.command("account")(account.account)

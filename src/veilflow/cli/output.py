@@ -1,7 +1,7 @@
 """How commands speak: results on standard output, everything else on standard error.
 
-Exit codes: 0 done; 2 something that was given is not allowed (flags, settings, data that cannot be
-used); 130 interrupted; 1 anything else that went wrong. Set VEILFLOW_TRACEBACK=1 to see where an
+Exit codes: 0 success; 2 flags, settings or data that cannot be used; 130 interrupted; 1 any other
+failure. Set VEILFLOW_TRACEBACK=1 to see where an
 error came from.
 """
 
@@ -13,37 +13,40 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 from typer.models import OptionInfo
 
 from veilflow._core.errors import VeilflowError
+from veilflow.cli.flags import expanded
 
 if TYPE_CHECKING:
     from veilflow.privacy.guarantees import Guarantee
 
-P = ParamSpec("P")
-
 _VALUE = r"""['"]([\w-]+)['"]|True|\.\.\.|(?=[.,;) ]|$)"""
 _SAID_ALREADY = r"(?: \(--[^()]+\))?"
 _ARGUMENT = re.compile(rf"\b([a-z_]+)=(?:{_VALUE}){_SAID_ALREADY}")
-# how images are read; a command without such a flag should not send anybody to look for it
+# arguments that a command may have no flag for; then nobody should go and look for one
 _ONLY_PYTHON = ("size", "color", "layout", "invalid", "labels")
 
 
-def guarded(command: Callable[P, None]) -> Callable[P, None]:
-    """A command whose errors are one line on standard error and an exit code, not a traceback."""
+def guarded(function: Callable[..., None]) -> Callable[..., None]:
+    """A command whose errors are one line on standard error and an exit code, not a traceback.
+
+    Groups of flags among the parameters of the function become single flags; see `flags.expanded`.
+    """
+    command = expanded(function)
 
     @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+    def run(**values: Any) -> None:
         if os.environ.get("VEILFLOW_TRACEBACK"):
-            return command(*args, **kwargs)
+            return command(**values)
         try:
             with _warnings_as_notes():
-                return command(*args, **kwargs)
+                return command(**values)
         except (BrokenPipeError, typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:
@@ -68,11 +71,11 @@ def in_flags(message: str, command: Callable[..., Any]) -> str:
     """A message with `--invalid skip` for `invalid='skip'`, where the command has this flag."""
     kinds = get_type_hints(command, include_extras=True)
 
-    def flag(found: re.Match[str]) -> str:
-        name, word = found.groups()
+    def flag(argument: re.Match[str]) -> str:
+        name, word = argument.groups()
         if any(isinstance(one, OptionInfo) for one in getattr(kinds.get(name), "__metadata__", ())):
             return f"--{name.replace('_', '-')}{f' {word}' if word else ''}"
-        return f"{found[0]} (in Python)" if name in _ONLY_PYTHON else found[0]
+        return f"{argument[0]} (in Python)" if name in _ONLY_PYTHON else argument[0]
 
     return _ARGUMENT.sub(flag, message)
 
@@ -102,12 +105,12 @@ def tell(
     whose: str = "",
 ) -> None:
     """Print a result and, last, the guarantee that it comes with."""
-    promised = {**result, "guarantee": guarantee.to_json()}
-    emit(promised, text, whose + statement(guarantee), as_json=as_json)
+    result = {**result, "guarantee": guarantee.to_json()}
+    emit(result, text, whose + statement(guarantee), as_json=as_json)
 
 
 def unprotected(what: str, *, whose: str = "model") -> dict[str, Any]:
-    """Say that a guarantee does not cover what is computed from rows; the same for JSON."""
+    """Warn that the guarantee does not cover what is computed from rows; returns this for JSON."""
     warning = f"{what}: the {whose}'s guarantee does not cover them"
     note(f"warning: {warning}.")
     return {"protected": False, "warning": warning}
@@ -124,13 +127,33 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()
+) -> Any:
+    """A table for people.
+
+    Args:
+        heads: The headings of the columns.
+        rows: The cells of each row; safe to print.
+        numbers: The headings of columns that are aligned to the right.
+    """
+    from rich.table import Table
+
+    lines = Table(box=None, header_style="bold")
+    for head in heads:
+        lines.add_column(head, justify="right" if head in numbers else "left")
+    for row in rows:
+        lines.add_row(*row)
+    return lines
+
+
 def claim(guarantee: "Guarantee") -> str:
-    """The numbers of a guarantee, for whom and by whose sums; never printed alone as a promise."""
+    """The numbers of a guarantee, its unit and accountant; never printed alone as a promise."""
     return safe(str(dataclasses.replace(guarantee, assumptions=())))
 
 
 def statement(guarantee: "Guarantee") -> str:
-    """A guarantee for people: the claim and, one line each, what it rests on."""
+    """A guarantee for people: the claim and, one line each, its assumptions."""
     lines = (f"  assuming: {safe(one.sentence)}" for one in guarantee.assumptions)
     return "\n".join([claim(guarantee), *lines])
 
@@ -143,7 +166,7 @@ def safe(text: str) -> str:
 def check_out(out: Path, *, force: bool, inputs: tuple[Path, ...] = ()) -> None:
     """Raise unless `out` can be written without losing anything; called before any work."""
     if out.exists():
-        if any(given.exists() and out.samefile(given) for given in inputs):
+        if any(path.exists() and out.samefile(path) for path in inputs):
             raise ValueError(f"--out {out} is the file that is read. Choose another name.")
         if not out.is_file():
             raise ValueError(f"--out {out} is not a file. Choose another name.")
@@ -156,7 +179,7 @@ def check_out(out: Path, *, force: bool, inputs: tuple[Path, ...] = ()) -> None:
 
 
 def check_folder(out: Path) -> None:
-    """The same for a folder: it is not there yet, or is empty and nobody is in it."""
+    """The same for a folder: it must not exist, or be empty and not the current one."""
     if out.exists():
         if not out.is_dir() or out.samefile("."):
             raise ValueError(f"--out {out} is not a new folder. Choose another name.")
@@ -189,7 +212,7 @@ def _warnings_as_notes() -> Iterator[None]:
 
 
 def _is_foreign(error: Exception) -> bool:
-    """Whether an error is in the words of another library, which may quote a record."""
+    """Whether the message of an error comes from another library, and may quote a record."""
     ours = type(error).__module__.split(".")[0] in ("builtins", "veilflow")
     return not ours or isinstance(error, UnicodeError)
 

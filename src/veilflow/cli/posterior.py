@@ -1,5 +1,6 @@
-"""`veilflow posterior`: learn the posterior of a regression, tell it, and draw from it."""
+"""`veilflow posterior`: learn the posterior of a regression, summarize it, and draw from it."""
 
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,93 +8,111 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from veilflow.cli import options
-from veilflow.cli.bounds import Bounds, read_bounded
-from veilflow.cli.inspect import show_plan
-from veilflow.cli.labeled import feature_names
-from veilflow.cli.output import check_out, emit, guarded, note, safe, statement, tell
-from veilflow.cli.spending import begin
-from veilflow.cli.values import names as names_of
+from veilflow.cli.fitting import FitFlags
+from veilflow.cli.flags import Settings, SettingsOf, names
+from veilflow.cli.output import emit, guarded, note, safe, statement, table, tell
+from veilflow.cli.records import Bounded, Bounds, feature_names
 
 if TYPE_CHECKING:
     from veilflow.models.posterior.fitted_posterior import FittedPosterior
     from veilflow.tabular.io import Rows
 
 app = typer.Typer(
-    help="The posterior of a regression, learned from private records (DP-NF-VI).",
+    help="What private records tell about the slopes of a regression (DP-NF-VI).",
     no_args_is_help=True,
 )
 Model = Annotated[Path, typer.Argument(help="A posterior, such as p.veil.")]
 _DRAWS = 65_536
+_LEVEL = 0.95
 
-# a test keeps these words those of the library
+# a test compares these words with those of the library
 Kind = StrEnum("Kind", ["LINEAR", "LOGISTIC", "POISSON"])
 
 
-@app.callback()
-def _group() -> None:
-    """The posterior of a regression, learned from private records (DP-NF-VI)."""
+@dataclass(frozen=True, kw_only=True)
+class Regressed:
+    """Flags that say which column is explained, by which others, and within which bounds.
+
+    Attributes:
+        target: The column that is explained.
+        columns: Columns that explain it: names, with commas. By default all others.
+        schema: TOML file of declared columns, as for fit table.
+        bounds: TOML file of public bounds: low and high of each column.
+        low: Public lower bounds: one number, or one per column, the target last.
+        high: Public upper bounds, like --low.
+    """
+
+    target: str
+    columns: str | None = None
+    schema: Path | None = None
+    bounds: Path | None = None
+    low: str | None = None
+    high: str | None = None
+
+    def read(self, data: Path) -> tuple["Rows", tuple[str, ...], Bounds]:
+        """The rows, the columns that explain, and the bounds; the target is the last column."""
+        columns = self._columns(data)
+        every = [*columns, self.target]
+        bounded = Bounded(low=self.low, high=self.high, bounds=self.bounds)
+        others = any(value is not None for value in bounded.declared.values())
+        if self.schema is None:
+            if not others:
+                raise ValueError(
+                    "give --schema, --bounds, or --low and --high. They come from knowledge of the "
+                    "domain and are never read from the rows."
+                )
+            rows, box = bounded.read(data, every)
+            assert box is not None
+            return rows, columns, box
+        if others:
+            raise ValueError("give --schema, or --bounds, or --low and --high: one of the three.")
+        from veilflow.tabular.io import read_rows
+
+        box = _bounds_of(self.schema, every)
+        return read_rows(data, columns=every), columns, box
+
+    def _columns(self, data: Path) -> tuple[str, ...]:
+        if self.columns is None:
+            return tuple(feature_names(data, self.target, flag="--target"))
+        if self.target in names(self.columns):
+            raise ValueError(f"--columns lists {self.target!r}, which is the target. Leave it out.")
+        return tuple(names(self.columns))
 
 
 @app.command("fit")
 @guarded
 def fit(
     data: options.Data,
-    model: Annotated[
-        Kind, typer.Option(help="linear; logistic: a target of 0 and 1; poisson: of counts.")
+    model: Kind,
+    flags: FitFlags,
+    regressed: Regressed,
+    settings: Annotated[
+        Settings,
+        SettingsOf("veilflow.models.posterior.flow_posterior.FlowPosterior", only=("num_records",)),
     ],
-    target: Annotated[str, typer.Option(help="The column that is explained.")],
-    epsilon: options.Epsilon,
-    delta: options.Delta,
-    out: options.Out,
-    columns: Annotated[
-        str | None,
-        typer.Option(help="Columns that explain: names, with commas. All others by default."),
-    ] = None,
-    schema: Annotated[
-        Path | None, typer.Option(help="TOML file of declared columns, as fit table takes it.")
-    ] = None,
-    bounds: options.BoundsFile = None,
-    low: Annotated[
-        str | None,
-        typer.Option(help="Public lower bounds: one number, or one per column, the target last."),
-    ] = None,
-    high: options.High = None,
-    prior_scale: Annotated[
-        float,
-        typer.Option(
-            help="Deviation of the prior of what a column changes from the middle of its bounds to "
-            "an end: in half widths of the target's bounds, log odds or log means."
-        ),
-    ] = 2.0,
-    num_records: options.NumRecords = None,
-    seed: options.Seed = None,
-    checkpoint: options.CheckpointFile = None,
-    dry_run: options.DryRun = False,
-    policy: options.PolicyFile = None,
-    data_ledger: options.DataLedger = None,
-    dataset: options.Dataset = None,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
+    prior_scale: float = 2.0,
 ) -> None:
-    """Learn which slopes a regression has, and how sure that is. Models of your own: in Python.
+    """Learn the slopes of a regression, and how certain they are. For models of your own use Python.
 
-    One row is one record. Bounds are public knowledge; what lies outside is moved to the nearer one.
+    One row is one record. Bounds are public knowledge; values outside are moved to the nearer bound.
     The intercept is what is expected where all columns are at the middle of their bounds.
-    """
-    check_out(out, force=force, inputs=(data, *(file for file in (schema, bounds) if file)))
-    import dataclasses
 
+    Flags:
+        model: linear; logistic: the target is 0 or 1; poisson: it is a count.
+        prior_scale: How much a column may plausibly change the target, from the middle of its bounds
+            to an end: a standard deviation, in half widths of the target's bounds, log odds or log
+            means.
+    """
+    fitting = flags.begin(data, regressed.schema, regressed.bounds)
     from veilflow.models.posterior.flow_posterior import FlowPosterior
     from veilflow.models.posterior.regressions import Regression
 
-    allowed = begin(epsilon, delta, policy, data_ledger, dataset, conditional=seed is not None)
-    names = _names(data, target, columns)
-    rows, box = _read(data, names, schema=schema, low=low, high=high, file=bounds)
+    rows, columns, (low, high) = regressed.read(data)
     regression = Regression(
         kind=str(model),
-        columns=tuple(names[:-1]),
-        target=target,
-        bounds=(tuple(box[0]), tuple(box[1])),
+        columns=columns,
+        target=regressed.target,
+        bounds=(tuple(low), tuple(high)),
         prior_scale=prior_scale,
     )
     estimator = FlowPosterior(
@@ -102,110 +121,70 @@ def fit(
         parameters=regression.parameters,
         start=regression.start,
         scale=regression.scale,
-        budget=allowed.budget,
-        num_records=num_records,
-        seed=seed,
+        **fitting.settings,
+        **settings,
     )
-    plan = estimator.plan()
-    if dry_run:
-        show_plan(plan, as_json=as_json)
-        return
-    with allowed.reserved(lambda: plan.ledger, data=data, checkpoint=checkpoint) as spent:
-        records = regression.records(rows.values)
-        fitted = estimator.fit(records, progress=True, checkpoint=checkpoint, save_as=out)
-        fitted = dataclasses.replace(fitted, regression=regression)
-        fitted.save(out)
-        spent(fitted.ledger)
-    result = {"out": out, **_told(fitted, 0.95)}
-    text = f"wrote {out}\n{_table(fitted, 0.95)}\n{statement(fitted.guarantee)}"
-    emit(result, text, as_json=as_json)
+
+    def run(**how: Any) -> "FittedPosterior":
+        posterior = estimator.fit(regression.records(rows.values), **how)
+        posterior = replace(posterior, regression=regression)
+        posterior.save(flags.out)
+        return posterior
+
+    fitted = fitting.run(estimator.plan(), run, data=data)
+    result = _summary(fitted, _LEVEL)
+    parts = [f"wrote {flags.out}", *_shown(fitted, result)]
+    emit({"out": flags.out, **result}, *parts, as_json=flags.as_json)
 
 
 @app.command("summary")
 @guarded
 def summary(
     model: Model,
-    level: Annotated[float, typer.Option(help="The mass within each interval.")] = 0.95,
+    level: float = _LEVEL,
     as_json: options.AsJson = False,
 ) -> None:
-    """Means, deviations and intervals of the parameters. Costs no privacy."""
+    """Print means, standard deviations and intervals of the parameters. Costs no privacy.
+
+    Flags:
+        level: The probability within each interval.
+    """
     fitted = _posterior(model)
-    told = _told(fitted, level)
-    if "warning" in told:
-        note(f"warning: {told['warning']}.")
-    text = f"{_table(fitted, level)}\n{statement(fitted.guarantee)}"
-    emit(told, text, as_json=as_json)
+    result = _summary(fitted, level)
+    if "warning" in result:
+        note(f"warning: {result['warning']}.")
+    emit(result, *_shown(fitted, result), as_json=as_json)
 
 
 @app.command("sample")
 @guarded
 def sample(
     model: Model,
-    out: Annotated[
-        Path, typer.Option(help="The file to write: .csv, .parquet, .arrow, .npz. A column each.")
-    ],
-    num_draws: Annotated[
-        int, typer.Option("--num-draws", "-n", help="How many draws of the parameters.")
-    ] = 1000,
-    seed: Annotated[int | None, typer.Option(help="For the same draws again.")] = None,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
+    output: options.Output,
+    num_draws: Annotated[int, typer.Option("--num-draws", "-n")] = 1000,
+    seed: options.Seed = None,
 ) -> None:
-    """Write draws of the parameters. Costs no privacy, however many are drawn."""
-    check_out(out, force=force, inputs=(model,))
+    """Write draws of the parameters. Costs no privacy, however many are drawn.
+
+    Flags:
+        out: The file to write: .csv, .parquet, .arrow, .npz. A column for each parameter.
+        num_draws: How many draws of the parameters.
+    """
+    output.check(model)
     from veilflow.tabular.io import Rows, write_rows
     from veilflow.tabular.stream import file_format
 
+    out = output.out
     file_format(out)  # refuse a suffix before the work, not after
     fitted = _posterior(model)
     draws = fitted.sample(num_draws, seed=seed)
     write_rows(Rows(draws.astype("float64"), fitted.parameters), out)
     result, text = {"out": out, "num_draws": num_draws}, f"wrote {num_draws} draws to {out}"
-    tell(result, text, fitted.guarantee, as_json=as_json)
-
-
-def _names(data: Path, target: str, columns: str | None) -> list[str]:
-    """The columns that explain, and the target."""
-    if columns is None:
-        return [*feature_names(data, target, flag="--target"), target]
-    chosen = names_of(columns)
-    if target in chosen:
-        raise ValueError(f"--columns lists {target!r}, which is the target. Leave it out.")
-    return [*chosen, target]
-
-
-def _read(
-    data: Path,
-    names: list[str],
-    *,
-    schema: Path | None,
-    low: str | None,
-    high: str | None,
-    file: Path | None,
-) -> tuple["Rows", Bounds]:
-    """The rows, and the bounds that are declared for them."""
-    others = [flag for flag in (low, high, file) if flag is not None]
-    if schema is None:
-        if not others:
-            raise ValueError(
-                "give --schema, --bounds, or --low and --high. They come from knowledge of the "
-                "domain and are never read from the rows."
-            )
-        rows, box = read_bounded(
-            data, ",".join(names), low=low, high=high, file=file, row_norm=None
-        )
-        assert box is not None
-        return rows, box
-    if others:
-        raise ValueError("give --schema, or --bounds, or --low and --high: one of the three.")
-    from veilflow.tabular.io import read_rows
-
-    box = _bounds_of(schema, names)
-    return read_rows(data, columns=names), box
+    tell(result, text, fitted.guarantee, as_json=output.as_json)
 
 
 def _bounds_of(file: Path, names: list[str]) -> Bounds:
-    """Bounds from a schema, every one of them confirmed to be public."""
+    """Bounds from a schema, each of which a person has confirmed to be public."""
     from veilflow.tabular.columns import Numeric
     from veilflow.tabular.schema import Schema
 
@@ -219,8 +198,8 @@ def _bounds_of(file: Path, names: list[str]) -> Bounds:
             )
         if column.unconfirmed:
             raise ValueError(
-                f"{file}: what is said of {name!r} was read from data and nobody has confirmed that "
-                "it is public. Confirm it in the file if it is."
+                f"{file}: what it says about {name!r} was read from data, and nobody has confirmed "
+                "that it is public. Confirm it in the file if it is."
             )
         lows.append(column.low)
         highs.append(column.high)
@@ -237,8 +216,8 @@ def _posterior(model: Path) -> "FittedPosterior":
     return fitted
 
 
-def _told(fitted: "FittedPosterior", level: float) -> dict[str, Any]:
-    """What is known of each parameter, as plain JSON."""
+def _summary(fitted: "FittedPosterior", level: float) -> dict[str, Any]:
+    """What is known about each parameter, as JSON values."""
     import numpy as np
 
     from veilflow._core.codec import plain
@@ -267,23 +246,23 @@ def _told(fitted: "FittedPosterior", level: float) -> dict[str, Any]:
     }
 
 
-def _table(fitted: "FittedPosterior", level: float) -> str:
-    """The same for people."""
-    told = _told(fitted, level)
-    cells = [["parameter", "mean", "sd", "median", f"{100 * level:g} % interval"]]
-    for one in told["parameters"]:
-        numbers = [f"{one[name]:.4g}" for name in ("mean", "sd", "median")]
-        ends = " to ".join(f"{end:.4g}" for end in one["interval"])
-        cells.append([safe(one["name"]), *numbers, ends])
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    ]
+def _shown(fitted: "FittedPosterior", summary: dict[str, Any]) -> list[Any]:
+    """The summary for people: a table, what the regression is, and the guarantee."""
+    numbers = ("mean", "sd", "median")
+    rows = (
+        (
+            safe(one["name"]),
+            *(f"{one[name]:.4g}" for name in numbers),
+            " to ".join(f"{end:.4g}" for end in one["interval"]),
+        )
+        for one in summary["parameters"]
+    )
+    interval = f"{100 * summary['level']:g} % interval"
+    parts = [table(("parameter", *numbers, interval), rows, numbers=numbers)]
     regression = fitted.regression
     if regression is not None:
-        lines.append(
+        parts.append(
             f"{safe(regression.kind)} regression of {safe(regression.target)}; the intercept "
             "is where all columns are at the middle of their bounds"
         )
-    return "\n".join(lines)
+    return [*parts, statement(fitted.guarantee)]

@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from veilflow.cli import options
+from veilflow.cli.classifier import is_classifier
+from veilflow.cli.fitting import policy_in_force
+from veilflow.cli.flags import refuse
 from veilflow.cli.output import emit, guarded, note, tell
-from veilflow.cli.spending import in_force
-from veilflow.cli.values import left_out
+from veilflow.cli.records import is_series, read_labels, read_series
 
 _LARGEST_AUDIT = 16 * 2**20
 
@@ -17,31 +17,14 @@ _LARGEST_AUDIT = 16 * 2**20
 @guarded
 def report(
     model: options.Model,
-    out: Annotated[Path, typer.Option(help="The folder to write into; made if need be.")],
-    data: Annotated[
-        Path | None,
-        typer.Option(help="The records of the fit: writes the INTERNAL curator's report instead."),
-    ] = None,
-    test: Annotated[
-        Path | None, typer.Option(help="With --data: records held out, to measure with.")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="With --data, of a classifier: the column of labels.")
-    ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="With --data, of images: the file of labels.")
-    ] = None,
-    show_images: Annotated[
-        bool, typer.Option("--show-images", help="With --data, of images: show some real ones.")
-    ] = False,
-    audit: Annotated[
-        list[Path] | None,
-        typer.Option(help="With --data: what `veilflow audit --json` printed. Repeat it."),
-    ] = None,
-    publish: Annotated[
-        bool,
-        typer.Option("--publish", help="Refuse unless all in the folder may be published."),
-    ] = False,
+    out: Path,
+    data: Path | None = None,
+    test: Path | None = None,
+    label: str | None = None,
+    labels: Path | None = None,
+    show_images: bool = False,
+    audit: list[Path] | None = None,
+    publish: bool = False,
     policy: options.PolicyFile = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -50,43 +33,53 @@ def report(
 
     With --data it writes the curator's report instead, which compares the model with the records it was
     fitted to and must not be published.
+
+    Flags:
+        out: The folder to write into; created if it does not exist.
+        data: The records of the fit: writes the INTERNAL curator's report instead.
+        test: With --data: records held out, to measure with.
+        label: With --data, for a classifier: the column of labels.
+        labels: With --data, for images: the file of labels.
+        show_images: With --data, for images: show some real ones.
+        audit: With --data: what `veilflow audit --json` printed. Repeatable.
+        publish: Refuse unless everything in the folder may be published.
     """
     if data is not None and publish:
         raise ValueError(
-            "the curator's report is made from private data and is never published. Leave --publish "
-            "away, or leave --data away for the release card."
+            "the curator's report is made from private data and is never published. Leave out "
+            "--publish, or leave out --data for the release card."
         )
     only = {"--test": test, "--label": label, "--labels": labels, "--audit": audit}
     only["--show-images"] = show_images
     if data is None:
-        left_out(only, "is for the curator's report: give --data, too.")
+        refuse(only, "is for the curator's report: give --data, too.")
     from veilflow.models import artifact, registry
-    from veilflow.reports.write import CARD_FILES, CURATOR_FILE
+    from veilflow.reports.render import CARD_FILES, CURATOR_FILE
 
     _check_folder(out, CARD_FILES if data is None else (CURATOR_FILE,), force=force)
-    found = artifact.read(model)
-    allowed = in_force(policy)
+    content = artifact.read(model)
+    rules = policy_in_force(policy)
     if data is None:
-        if allowed is not None:
-            allowed.check_guarantee(found.guarantee)
-        _card(found, out, publish=publish, as_json=as_json)
+        if rules is not None:
+            rules.check_guarantee(content.guarantee)
+        _card(content, out, publish=publish, as_json=as_json)
         return
-    fitted = registry.from_artifact(found)
-    if allowed is not None:  # of an ensemble, which is kept, the promise of its answers counts
-        allowed.check_guarantee(fitted.guarantee)
+    fitted = registry.from_artifact(content)
+    if rules is not None:  # an ensemble is never released: the guarantee of its answers counts
+        rules.check_guarantee(fitted.guarantee)
     settings = {"label": label, "labels": labels, "show_images": show_images}
     settings["audit"] = [_read_audit(path) for path in audit or []]
     _curator(fitted, out, data, test, settings, as_json=as_json)
 
 
-def _card(found: Any, out: Path, *, publish: bool, as_json: bool) -> None:
+def _card(content: Any, out: Path, *, publish: bool, as_json: bool) -> None:
     from veilflow._core.errors import PrivacyError
     from veilflow.reports.card import release_card
-    from veilflow.reports.write import check_publishable, write_card
+    from veilflow.reports.render import check_publishable, write_card
 
     if publish and out.exists():
         check_publishable(out)
-    card = release_card(found)
+    card = release_card(content)
     if publish and not card.attacker.belief:
         raise PrivacyError("the data was used without privacy: there is nothing to publish.")
     paths = write_card(card, out)
@@ -104,13 +97,12 @@ def _curator(
     *,
     as_json: bool,
 ) -> None:
-    from veilflow.cli.labeled import is_series, read_labels, read_series
     from veilflow.reports.curator import curator_report
-    from veilflow.reports.write import write_curator
+    from veilflow.reports.render import write_curator
 
     sources: dict[str, Any] = {"data": data, "test": test}
     measured = data if test is None else test
-    if hasattr(fitted, "predict_proba") and is_series(measured):
+    if is_classifier(fitted) and is_series(measured):
         series = read_series(measured)
         sources = {"data": series, "test": None if test is None else series}
         settings = {**settings, "labels": read_labels(measured, None)}

@@ -15,50 +15,39 @@ _PACKAGE = "reproductions"
 
 @guarded
 def reproduce(
-    system: Annotated[str, typer.Argument(help="Which system, such as dp-nf.")],
-    splits: Annotated[
-        int | None,
-        typer.Option(help="On how many of the splits or seeds; 1 for a look, default all."),
-    ] = None,
-    table: Annotated[
-        list[int] | None, typer.Option(help="Only this table of the paper; may be repeated.")
-    ] = None,
-    figures: Annotated[
-        bool, typer.Option("--figures", help="Draw the figures, and only them without --table.")
-    ] = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="Only runs of DATA, DATA/EPSILON or DATA/EPSILON/METHOD; repeatable."),
-    ] = None,
-    paper_accounting: Annotated[
-        bool,
-        typer.Option(
-            "--paper-accounting",
-            help="Also print what the paper's accountants would claim for our runs.",
-        ),
-    ] = False,
-    small: Annotated[
-        bool, typer.Option("--small", help="Only a small table that needs no GPU and no files.")
-    ] = False,
-    fid: Annotated[
-        bool, typer.Option("--fid", help="Fit nothing: measure the FID of finished runs.")
-    ] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Run nothing: print records that miss; exit 1 if any.")
-    ] = False,
-    page: Annotated[
-        bool, typer.Option("--page", help="Run nothing: write the documentation page again.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for runs, records and figures.")] = None,
+    system: Annotated[str, typer.Argument()],
+    splits: int | None = None,
+    table: list[int] | None = None,
+    figures: bool = False,
+    only: list[str] | None = None,
+    paper_accounting: bool = False,
+    small: bool = False,
+    fid: bool = False,
+    check: bool = False,
+    page: bool = False,
+    out: Path | None = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run a paper's experiments under a sound guarantee; the paper's numbers beside ours.
 
     Needs a checkout of the repository and, for real data, the folder VEILFLOW_DATA. Finished runs
     are kept and not done again, so an interrupted command goes on where it was.
+
+    Flags:
+        system: Which system, such as dp-nf.
+        splits: On how many of the splits or seeds; 1 for a look, default all.
+        table: Only this table of the paper. Repeatable.
+        figures: Draw the figures, and only them without --table.
+        only: Only runs of DATA, DATA/EPSILON or DATA/EPSILON/METHOD. Repeatable.
+        paper_accounting: Also print what the paper's accountants would claim for our runs.
+        small: Only a small table that needs no GPU and no files.
+        fid: Fit nothing: measure the FID of finished runs.
+        check: Run nothing: print records that miss; exit 1 if any.
+        page: Run nothing: write the documentation page again.
+        out: Folder for runs, records and figures.
     """
     package = _package()
-    found = package.get(system)
+    reproduction = package.get(system)
     files = import_module(f"{_PACKAGE}.records")
     folder = out or files.FOLDER / system
     if check or page:
@@ -66,10 +55,10 @@ def reproduce(
         if not records:
             raise FileNotFoundError(f"no results yet: run veilflow reproduce {system} first.")
         if page:
-            found.write_page(folder)
+            reproduction.write_page(folder)
         shown = [record for record in records if record.misses] if check else records
     else:
-        outcome = found.reproduce(
+        outcome = reproduction.reproduce(
             splits=splits,
             table=table or (),
             figure=figures,

@@ -1,12 +1,9 @@
 """`veilflow schema`: draft the declaration of a table's columns, for a person to correct."""
 
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from veilflow.cli import options
-from veilflow.cli.output import check_out, emit, guarded, note, safe
+from veilflow.cli.output import emit, guarded, note, safe, table
 
 _WARNING = (
     "kinds of columns and all values in the draft were read from the data and are NOT PUBLIC: keep it "
@@ -17,46 +14,37 @@ _WARNING = (
 @guarded
 def schema(
     data: options.Table,
-    out: Annotated[Path, typer.Option(help="The schema to write, such as schema.toml.")],
-    label: Annotated[str | None, typer.Option(help="The column to be predicted, if any.")] = None,
-    max_categories: Annotated[
-        int,
-        typer.Option(help="Text with more distinct values than this becomes an open column."),
-    ] = 100,
+    output: options.Output,
+    label: str | None = None,
+    max_categories: int = 100,
     invalid: options.Invalid = options.InvalidCells.ERROR,
-    force: options.Force = False,
-    as_json: options.AsJson = False,
 ) -> None:
     """Draft a schema from a table. The draft is private until a person has confirmed every column.
 
-    Names and drafted kinds of columns are printed, for whoever holds the data; no value is.
+    The names and drafted kinds of columns are printed, for whoever holds the data; no value is.
+
+    Flags:
+        out: The schema to write, such as schema.toml.
+        label: The column to be predicted, if any.
+        max_categories: Text with more distinct values than this becomes an open column.
     """
-    check_out(out, force=force, inputs=(data,))
+    output.check(data)
     from veilflow.tabular.draft import draft_schema
 
     draft = draft_schema(data, label=label, max_categories=max_categories, invalid=invalid)
-    draft.to_file(out)
+    draft.to_file(output.out)
     columns = [
         {"name": name, "kind": column.kind, "unconfirmed": list(column.unconfirmed)}
         for name, column in draft.columns.items()
     ]
     result: dict[str, Any] = {
-        "out": out,
+        "out": output.out,
         "label": draft.label,
         "columns": columns,
         "public": not draft.unconfirmed,
         "warning": _WARNING,
     }
     note(f"warning: {_WARNING}.")
-    emit(result, _table(columns), f"wrote {out}", as_json=as_json)
-
-
-def _table(columns: list[dict[str, Any]]) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold")
-    for head in ("column", "kind (NOT PUBLIC)", "to confirm"):
-        table.add_column(head)
-    for column in columns:
-        table.add_row(safe(column["name"]), column["kind"], ", ".join(column["unconfirmed"]))
-    return table
+    rows = ((safe(one["name"]), one["kind"], ", ".join(one["unconfirmed"])) for one in columns)
+    shown = table(("column", "kind (NOT PUBLIC)", "to confirm"), rows)
+    emit(result, shown, f"wrote {output.out}", as_json=output.as_json)

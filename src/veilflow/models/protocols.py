@@ -80,3 +80,31 @@ class ImageModel(HasDensity, Protocol):
     def ood_score(self, images: Any, label: Any = None) -> Numbers:
         """How unlike the images of a class each image is."""
         ...
+
+
+@runtime_checkable
+class Predicts(Protocol):
+    """A classifier: a model that says how likely each class is for a record."""
+
+    classes: Any
+    """The declared classes, in the order of the columns of `predict_proba`."""
+    conditional: bool
+    """Whether the guarantee is conditional."""
+
+    def predict_proba(self, records: Any, /) -> Float[np.ndarray, "records classes"]:
+        """The probability of each class, for each record."""
+        ...
+
+
+@runtime_checkable
+class Answers(Protocol):
+    """A model that is never released, and answers a limited number of queries about rows."""
+
+    @property
+    def queries_left(self) -> int | None:
+        """How many rows may still be asked about; None where anomalies are counted instead."""
+        ...
+
+    def query(self, rows: Any, /) -> Any:
+        """Whether each row is an anomaly. Every answer is paid for."""
+        ...

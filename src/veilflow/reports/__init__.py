@@ -8,7 +8,7 @@ from veilflow.reports.attacker import AttackerBounds, attacker_bounds
 from veilflow.reports.card import ReleaseCard, release_card
 from veilflow.reports.curator import curator_report
 from veilflow.reports.recompute import script
-from veilflow.reports.write import write_card, write_curator
+from veilflow.reports.render import write_card, write_curator
 
 __all__ = [
     "AttackerBounds",

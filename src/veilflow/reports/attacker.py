@@ -1,7 +1,7 @@
 """What a guarantee means for one person: the most that an attacker can gain from a release.
 
-The attacker knows everything but whether one person's record was used, sees all that was released and
-guesses. The bounds come from the accountant's whole curve of delta over epsilon where there is one,
+The attacker knows everything except whether one person's record was used, sees all that was released,
+and guesses. The bounds come from the accountant's whole curve of delta over epsilon where there is one,
 and hold for the claimed pair in any case.
 """
 
@@ -14,7 +14,7 @@ from veilflow.privacy.guarantees import Guarantee
 from veilflow.privacy.ledger import Ledger
 
 _FACTORS = (0.0, 0.1, 0.25, 0.4, 0.55, 0.7, 0.85)
-"""Where the curve is asked, in parts of the claimed epsilon: every point is a bound by itself."""
+"""Where the curve is evaluated, as shares of the claimed epsilon: every point is a bound by itself."""
 FALSE_ALARMS = (0.01, 0.001)
 
 
@@ -23,10 +23,11 @@ class AttackerBounds:
     """The most that an attacker can do.
 
     Attributes:
-        belief: From even odds, the largest belief that the record was used, unless something
+        belief: Starting from even odds, the largest belief that the record was used, unless something
             happens that has a probability of at most delta; None where there is no bound.
-        correct: The largest probability that a guess between the two is right; 0.5 is blind.
-        found: By rate of false alarms, the largest probability to tell that the record was used.
+        correct: The largest probability that a guess between the two is right; 0.5 is a blind guess.
+        found: For each rate of false alarms, the largest probability of detecting that the record was
+            used.
         by_curve: Whether the accountant's curve was used, or the claimed pair alone.
     """
 

@@ -3,10 +3,12 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from veilflow.reports.calibration import calibration
+from veilflow.reports import svg
 from veilflow.tabular.frames import label_column, label_word
+
+_BINS = 10
 
 
 def classifier_sections(
@@ -16,7 +18,7 @@ def classifier_sections(
 
     Args:
         model: A fitted classifier.
-        data: A table with a column of labels; or, with `labels`, whatever `predict_proba` takes.
+        data: A table with a column of labels; with `labels`, anything that `predict_proba` takes.
         label: The column of labels.
         labels: The labels, where they are not a column.
     """
@@ -27,7 +29,7 @@ def classifier_sections(
     truth = [label_word(x) for x in (labels.tolist() if hasattr(labels, "tolist") else labels)]
     if len(truth) != len(chances):
         raise ValueError("labels must be one for each record.")
-    # by the place of the class, for labels may be numbers here and words there
+    # compared by the place of the class: labels may be numbers here and words there
     places = np.array([classes.index(word) if word in classes else -1 for word in truth], int)
     known = places >= 0
     if not known.any():
@@ -58,19 +60,59 @@ def classifier_sections(
 def area(
     chances: Float[np.ndarray, "rows classes"], places: Int[np.ndarray, " rows"]
 ) -> float | None:
-    """The area under the ROC curve, of each class against the others, the mean of those there are.
+    """The area under the ROC curve of each class against the others, averaged over the classes.
 
     None where all records are of one class.
     """
     from veilflow.evaluation.detection import roc_curve
 
-    found = []
+    areas = []
     for place in range(chances.shape[1]):
         of_class = places == place
         if of_class.any() and not of_class.all():
-            # its "anomalies" are what scores low: here, records of the other classes
-            found.append(roc_curve(chances[of_class, place], chances[~of_class, place]).auroc)
-    return float(np.mean(found)) if found else None
+            # the curve calls low scores anomalies: here, records of the other classes
+            areas.append(roc_curve(chances[of_class, place], chances[~of_class, place]).auroc)
+    return float(np.mean(areas)) if areas else None
+
+
+def calibration(
+    chances: Float[np.ndarray, " rows"], happened: Bool[np.ndarray, " rows"], *, of: str
+) -> dict[str, Any]:
+    """Predicted beside observed shares, in ten bins of the prediction; as private as the records.
+
+    Args:
+        chances: The predicted probability for each record.
+        happened: Whether the predicted event happened.
+        of: The name of the event, for the caption.
+
+    Returns:
+        The drawing, a line for each bin with records, and the mean error of the probabilities.
+    """
+    bins = np.minimum((chances * _BINS).astype(int), _BINS - 1)
+    count = np.bincount(bins, minlength=_BINS)
+    safe = np.maximum(count, 1)
+    said = np.bincount(bins, weights=chances, minlength=_BINS) / safe
+    came = np.bincount(bins, weights=happened.astype(float), minlength=_BINS) / safe
+    return {
+        "of": of,
+        "off": float(np.sum(count * np.abs(said - came)) / max(len(chances), 1)),
+        "svg": svg.histogram(
+            came,
+            said,
+            labels=["chance 0", "1"],
+            alt=f"Chance of {of}, in ten bins: what came true as bars, what was predicted as a line.",
+        ),
+        "lines": [
+            {
+                "range": f"{100 * i // _BINS} to {100 * (i + 1) // _BINS} %",
+                "count": int(count[i]),
+                "said": float(said[i]),
+                "came": float(came[i]),
+            }
+            for i in range(_BINS)
+            if count[i]
+        ],
+    }
 
 
 def _from_table(model: Any, data: Any, label: str | None) -> tuple[Any, list[Any]]:

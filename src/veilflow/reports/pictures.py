@@ -18,9 +18,9 @@ _SHOWN = 6
 def image_sections(
     model: Any, data: Any, labels: Any, *, show_images: bool = False, seed: int
 ) -> dict[str, Any]:
-    """Synthetic images and means of each class, balance of classes, histograms of pixels.
+    """Synthetic images and means of each class, the balance of classes, and histograms of pixels.
 
-    No single real image is shown unless `show_images` asks for it.
+    Single real images are shown only if `show_images` asks for them.
     """
     if model.spec.classes and labels is None and not tells_classes(data):
         raise ValueError(
@@ -31,13 +31,13 @@ def image_sections(
     if not len(real):
         raise ValueError("there are no images to compare with.")
     drawn = model.sample(min(len(real), _MOST_IMAGES), seed=seed)
-    kept = real.take(np.random.default_rng(seed).permutation(len(real))[:_MOST_IMAGES])
-    pixels, synthetic = to_unit(kept.pixels), to_unit(drawn.pixels)
+    chosen = real.take(np.random.default_rng(seed).permutation(len(real))[:_MOST_IMAGES])
+    pixels, synthetic = to_unit(chosen.pixels), to_unit(drawn.pixels)
     names = list(model.spec.classes)
     rows = []
     for place, name in enumerate(names[:_MOST_CLASSES] or [None]):
         title = "all images" if name is None else f"class {name}"
-        both = [_of_class(pixels, kept.labels, place), _of_class(synthetic, drawn.labels, place)]
+        both = [_of_class(pixels, chosen.labels, place), _of_class(synthetic, drawn.labels, place)]
         rows.append(
             {
                 "name": title,
@@ -72,7 +72,7 @@ def _of_class(pixels: np.ndarray, labels: np.ndarray | None, place: int) -> np.n
 
 
 def _some(pixels: np.ndarray, alt: str) -> str | None:
-    """The first few side by side."""
+    """The first few images side by side."""
     return svg.strip([_upright(one) for one in pixels[:_SHOWN]], alt=alt) if len(pixels) else None
 
 
@@ -89,7 +89,7 @@ def _balance(
 
 
 def _upright(image: np.ndarray) -> np.ndarray:
-    """Channels last; none where there is one."""
+    """The image with channels last; a single channel is dropped."""
     return image[0] if len(image) == 1 else np.moveaxis(image, 0, -1)
 
 

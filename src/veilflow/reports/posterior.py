@@ -1,6 +1,6 @@
 """Sections of the curator's report for posteriors: parameters, and predictions beside the records.
 
-Draws of parameters are released. Only what is compared with records is as private as these.
+Draws of parameters are released. What is compared with records is as private as the records.
 """
 
 from typing import Any
@@ -11,8 +11,7 @@ from scipy.special import expit
 
 from veilflow.models.posterior.regressions import Regression
 from veilflow.reports import svg
-from veilflow.reports.calibration import calibration
-from veilflow.reports.labeled import area
+from veilflow.reports.labeled import area, calibration
 from veilflow.tabular.io import read_rows
 
 LEVEL = 0.95
@@ -21,14 +20,14 @@ _BINS = 32
 _DRAWS = 20_000
 _MOST_PAIRS = 8
 _PREDICTIONS = 199
-"""Of each record; its target is the 200th, so that ranks are even if the model is right."""
+"""Predictions per record; its target is the 200th value: ranks are uniform if the model is right."""
 
 
 def posterior_sections(model: Any, data: Any, *, max_rows: int, seed: int) -> dict[str, Any]:
     """Each parameter with its interval, correlations, and predictions of a regression.
 
-    Only regressions of `veilflow posterior fit` hold what predicts: other files have the parameters
-    of a function that is not in them, and `data` is not read for these.
+    Only regressions of `veilflow posterior fit` can predict: other files have the parameters of a
+    function that is not in them, and `data` is not read for these.
     """
     draws = model.sample(_DRAWS, seed=seed).astype(np.float64)
     compared = None
@@ -68,7 +67,7 @@ def _parameters(
     names: tuple[str, ...], draws: Float[np.ndarray, "draws dim"]
 ) -> list[dict[str, Any]]:
     ends = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0).T
-    found = []
+    parameters = []
     for name, own, (low, high) in zip(names, draws.T, ends, strict=True):
         start, stop = np.quantile(own, [0.001, 0.999])
         width = max(float(stop - start), 1e-12 * (1 + abs(float(start))))
@@ -84,9 +83,9 @@ def _parameters(
             alt=alt,
             marks=[float((end - start) / width) for end in (low, high)],
         )
-        told = {"mean": float(own.mean()), "sd": float(own.std()), "low": low, "high": high}
-        found.append({"name": name, "svg": drawing, **told})
-    return found
+        numbers = {"mean": float(own.mean()), "sd": float(own.std()), "low": low, "high": high}
+        parameters.append({"name": name, "svg": drawing, **numbers})
+    return parameters
 
 
 def _correlations(
@@ -119,41 +118,41 @@ def _compared(
     """The target of the records beside what the posterior predicts for their columns."""
     rng = np.random.default_rng(seed)
     values = read_rows(data, columns=[*regression.columns, regression.target]).values
-    read = len(values)
-    if read > max_rows:
-        values = values[rng.choice(read, max_rows, replace=False)]
-    if not read:
+    num_rows = len(values)
+    if num_rows > max_rows:
+        values = values[rng.choice(num_rows, max_rows, replace=False)]
+    if not num_rows:
         raise ValueError("there are no records to compare with.")
     low, high = map(np.array, regression.bounds)
     values = np.clip(values, low, high)  # as the fit read them
     thetas = draws[rng.choice(len(draws), _PREDICTIONS, replace=False)]
     means, targets = predictions(regression, thetas, values[:, :-1], rng=rng)
     targets, real = np.clip(targets, low[-1], high[-1]), values[:, -1]
-    told: dict[str, Any] = {
+    section: dict[str, Any] = {
         "kind": regression.kind,
         "target": regression.target,
-        "rows": read,
+        "rows": num_rows,
         "used": len(values),
         "means": (float(real.mean()), float(targets.mean())),
         **dict.fromkeys(("svg", "coverage", "calibration", "area")),
     }
     if regression.kind == "logistic":
         chance, happened = means.mean(axis=1), real > 0.5
-        told["calibration"] = calibration(chance, happened, of=f"{regression.target} = 1")
-        told["area"] = area(np.stack([1 - chance, chance], axis=1), happened.astype(int))
+        section["calibration"] = calibration(chance, happened, of=f"{regression.target} = 1")
+        section["area"] = area(np.stack([1 - chance, chance], axis=1), happened.astype(int))
     else:
-        drawn = [
+        shares = [
             np.histogram(x, bins=_BINS, range=(low[-1], high[-1]))[0] / x.size
             for x in (real, targets)
         ]
-        told["svg"] = svg.histogram(
-            *drawn,
+        section["svg"] = svg.histogram(
+            *shares,
             labels=[f"{low[-1]:g}", f"{high[-1]:g}"],
             alt=f"Distribution of {regression.target}: records as bars, predictions as a line.",
         )
         ranks = _ranks(real, targets, rng=rng)
-        told["coverage"] = [(level, float(np.mean(_within(ranks, level)))) for level in _LEVELS]
-    return told
+        section["coverage"] = [(level, float(np.mean(_within(ranks, level)))) for level in _LEVELS]
+    return section
 
 
 def _ranks(
@@ -162,9 +161,9 @@ def _ranks(
     *,
     rng: np.random.Generator,
 ) -> Float[np.ndarray, " rows"]:
-    """The share of predictions below each target; even on [0, 1] if the model is right."""
+    """The share of predictions below each target; uniform on [0, 1] if the model is right."""
     below = (targets < real[:, None]).sum(axis=1)
-    equal = (targets == real[:, None]).sum(axis=1)  # counts have ties, which chance breaks
+    equal = (targets == real[:, None]).sum(axis=1)  # counts have ties, broken at random
     return (below + rng.random(len(real)) * (equal + 1)) / (targets.shape[1] + 1)
 
 

@@ -1,9 +1,10 @@
-"""Small drawings as text that a page takes in: they follow its colors and need no file."""
+"""Small drawings as text inside a page: they follow its colors and need no file."""
 
 import base64
 import struct
 import zlib
 from collections.abc import Sequence
+from html import escape
 
 import numpy as np
 
@@ -21,10 +22,10 @@ def histogram(
     """Two histograms in one frame: bars for the real one, a stepped line for the other.
 
     Args:
-        real: Shares of the real rows, one a bin.
-        synthetic: Of the synthetic ones; None where there is but one to draw.
-        labels: Under the first and the last bin, or under each one.
-        alt: What a reader hears who cannot see it; escaped here.
+        real: Shares of the real rows, one for each bin.
+        synthetic: Shares of the synthetic rows; None to draw only one histogram.
+        labels: Labels for the first and the last bin, or for each one.
+        alt: What a screen reader says; escaped here.
         marks: Where upright lines stand, as shares of the width.
     """
     others = np.zeros(0) if synthetic is None else synthetic
@@ -56,8 +57,10 @@ def histogram(
 
 
 def heat(shares: np.ndarray, *, color: tuple[int, int, int], alt: str) -> str:
-    """A matrix of shares as an image whose opacity tells them, first row at the bottom."""
-    strength = np.sqrt(shares / max(float(shares.max(initial=0)), 1e-12))  # rare cells show, too
+    """A matrix of shares as an image of varying opacity, first row at the bottom."""
+    strength = np.sqrt(
+        shares / max(float(shares.max(initial=0)), 1e-12)
+    )  # so that rare cells are visible, too
     alpha = np.flipud(np.rint(255 * strength).astype(np.uint8))
     pixels = np.empty((*alpha.shape, 4), np.uint8)
     pixels[..., :3], pixels[..., 3] = color, alpha
@@ -79,7 +82,7 @@ def gray(image: np.ndarray, *, alt: str) -> str:
 
 
 def strip(images: Sequence[np.ndarray], *, alt: str) -> str:
-    """Images of one size side by side, each as for `gray`, with a clear pixel between two."""
+    """Images of one size side by side, as for `gray`, with a transparent pixel between them."""
     parts = [np.pad(_opaque(image), ((0, 0), (0, 1), (0, 0))) for image in images]
     return _image(np.concatenate(parts, axis=1)[:, :-1], alt, kind="pixels strip")
 
@@ -114,7 +117,10 @@ def _png(pixels: np.ndarray) -> bytes:
     )
 
 
-def _escaped(text: str) -> str:
-    from html import escape
+def visible(text: object) -> str:
+    """Text from a file without control characters."""
+    return "".join(c if c.isprintable() else "?" for c in str(text))
 
-    return escape("".join(c if c.isprintable() else "?" for c in text), quote=True)
+
+def _escaped(text: str) -> str:
+    return escape(visible(text), quote=True)

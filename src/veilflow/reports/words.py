@@ -1,4 +1,4 @@
-"""A guarantee and its ledger in plain words, for readers who have no other page open."""
+"""A guarantee and its ledger in plain words, for readers who have nothing else at hand."""
 
 import math
 
@@ -24,28 +24,46 @@ _SUBJECT = {
     Unit.USER: "a person's records",
 }
 
-MODELS = {
-    "DensityFlow": "a density of rows of numbers (DP-NF)",
-    "MixtureDensity": "a mixture of normals, as a density of rows of numbers (DP-MoG)",
-    "TableFlow": "a generator of synthetic tables (DP-HFlow)",
-    "ImageFlow": "a generator of synthetic images (DP-LFlow)",
-    "ExpMechClassifier": "a classifier drawn by the exponential mechanism (ExpM+NF)",
-    "FlowPosterior": "a posterior of the parameters of a scientific model (DP-NF-VI)",
-    "ChainedImputer": "regressions that fill missing cells",
-    "EnsembleDetector": "a detector of anomalies, by an ensemble of densities (DP-AD)",
-    "LikelihoodDetector": "a detector of anomalies, by the likelihood of a density (DP-AD)",
+_MODELS = {
+    "DensityFlow": (
+        "a density of rows of numbers (DP-NF)",
+        "densities and synthetic rows of the population, research, tests of software",
+    ),
+    "MixtureDensity": (
+        "a mixture of normals, as a density of rows of numbers (DP-MoG)",
+        "a coarse density of the population, a baseline to compare others with",
+    ),
+    "TableFlow": (
+        "a generator of synthetic tables (DP-HFlow)",
+        "synthetic tables for analysis of the population, teaching, tests of software",
+    ),
+    "ImageFlow": (
+        "a generator of synthetic images (DP-LFlow)",
+        "synthetic images by class, for research and to train classifiers",
+    ),
+    "ExpMechClassifier": (
+        "a classifier drawn by the exponential mechanism (ExpM+NF)",
+        "predictions for new records of the same population",
+    ),
+    "FlowPosterior": (
+        "a posterior of the parameters of a scientific model (DP-NF-VI)",
+        "what the population tells about parameters, with its uncertainty",
+    ),
+    "ChainedImputer": (
+        "regressions that fill missing cells",
+        "filling gaps in rows of the same population",
+    ),
+    "EnsembleDetector": (
+        "a detector of anomalies, by an ensemble of densities (DP-AD)",
+        "scores of new records of the same population",
+    ),
+    "LikelihoodDetector": (
+        "a detector of anomalies, by the likelihood of a density (DP-AD)",
+        "scores of new records of the same population",
+    ),
 }
-_USES = {
-    "DensityFlow": ("densities and synthetic rows of the population, research, tests of software",),
-    "MixtureDensity": ("a coarse density of the population, a baseline to compare others with",),
-    "TableFlow": ("synthetic tables for analysis of the population, teaching, tests of software",),
-    "ImageFlow": ("synthetic images by class, for research and to train classifiers",),
-    "ExpMechClassifier": ("predictions for new records of the same population",),
-    "FlowPosterior": ("what the population tells about parameters, with its uncertainty",),
-    "ChainedImputer": ("filling gaps in rows of the same population",),
-    "EnsembleDetector": ("scores of new records of the same population",),
-    "LikelihoodDetector": ("scores of new records of the same population",),
-}
+"""What each kind of model is, and what it is meant for."""
+_UNKNOWN = ("a model of a class that this version does not know", "what its authors say")
 MISUSES = (
     "Do not take a synthetic or predicted value for a fact about a person.",
     "Do not read rare groups off it: noise hides what few records say.",
@@ -56,7 +74,7 @@ MISUSES = (
 
 
 def plain_words(guarantee: Guarantee) -> str:
-    """What is promised, without symbols."""
+    """What the guarantee promises, without symbols."""
     who = _SUBJECT[guarantee.unit]
     if not guarantee.private:
         return (
@@ -86,7 +104,7 @@ def symbols(guarantee: Guarantee) -> str:
 
 
 def unit(guarantee: Guarantee) -> str:
-    """Whom it protects."""
+    """Whom the guarantee protects."""
     return _UNITS[guarantee.unit]
 
 
@@ -96,17 +114,17 @@ def adjacency(guarantee: Guarantee) -> str:
 
 
 def kind(model: str) -> str:
-    """What a class of models is."""
-    return MODELS.get(model, "a model of a class that this version does not know")
+    """What a kind of model is."""
+    return _MODELS.get(model, _UNKNOWN)[0]
 
 
 def uses(model: str) -> tuple[str, ...]:
-    """What it is meant for."""
-    return _USES.get(model, ("what its authors say",))
+    """What a kind of model is meant for."""
+    return _MODELS.get(model, _UNKNOWN)[1:]
 
 
 def event_in_words(event: Event) -> str:
-    """One release, the outermost first."""
+    """One release in words, the outermost part first."""
     match event:
         case ev.Repeated(times=times, event=inner):
             return f"{times} times: {event_in_words(inner)}"
@@ -134,7 +152,7 @@ def event_in_words(event: Event) -> str:
 
 
 def _grouped(parts: tuple[Event, ...]) -> list[str]:
-    """Several releases, those of one kind and size said once, in the order of their first."""
+    """Several releases; equal ones are named once, in the order of their first appearance."""
     counts = ev.flat(parts)
     noises = [one for one in counts if isinstance(one, ev.Gaussian)]
     if len(noises) < 3:
