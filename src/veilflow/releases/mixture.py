@@ -82,7 +82,8 @@ class ExpectationMaximization(Release):
 
     @property
     def grids(self) -> tuple[tuple[float, int], ...]:
-        return ((max(self.noise_multipliers), self.num_components * self._numbers),)
+        most = max(sizes(self.num_components, self.steps))  # on the way there are more than at last
+        return ((max(self.noise_multipliers), most * self._numbers),)
 
     @property
     def rounds(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float
 
+from veilflow._core.errors import BudgetError
 from veilflow._core.fields import convert, count
 from veilflow._core.keys import Secret
 from veilflow.privacy import calibration
@@ -95,6 +96,11 @@ class ExponentialDraw(Release):
 
     def priced(self, budget: Budget, others: Ledger) -> Self:
         share = self.share(budget, others)
+        if share <= 0:
+            raise BudgetError(
+                f"nothing is left of epsilon={budget.epsilon:.4g} for {self.purpose}. Raise the "
+                "budget, or spend less on the other releases."
+            )
         equal = self.at(share)
         if budget.delta == 0:
             return equal

@@ -136,6 +136,8 @@ class MarginalPlan:
     @property
     def num_draws(self) -> int:
         """How many numbers get noise, at most."""
+        if self.noise_multiplier == 0:
+            return 0
         num_tables = sum(step.num_choices for step in self.rounds)
         return sum(self.sizes) + num_tables * self.max_table_cells
 

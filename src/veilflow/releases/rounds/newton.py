@@ -8,12 +8,13 @@ only the questions adapt.
 """
 
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count as counter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float, PyTree
 
+from veilflow._core.fields import convert, count, each, finite, flag, nonnegative, positive
 from veilflow._core.keys import Secret
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
@@ -36,6 +37,7 @@ _COUNTS_SHARE, _LATE_SHARE = 0.08, 0.62
 """Parts of the price, in squared signal over noise: counts of lengths, and the late rounds."""
 _NOISE = (1e-3, 1e6)
 """Where the noise multiplier is looked for."""
+_MOST_ROUNDS = 1000
 _DRAWS = 8
 """Draws of the posterior at which records are asked in late rounds, half of them mirrored."""
 
@@ -74,6 +76,19 @@ class NewtonRounds(Release):
     early: int = 8
     late: int = 3
     average: bool = True
+
+    def __post_init__(self) -> None:
+        convert(
+            self,
+            start=each(finite),
+            scale=each(positive, lengths=(len(self.start),)),
+            noise_multiplier=nonnegative,
+            early=count(),
+            late=count(),
+            average=flag,
+        )
+        if self.rounds > _MOST_ROUNDS:
+            raise ValueError(f"early and late must be at most {_MOST_ROUNDS} rounds together.")
 
     @property
     def noises(self) -> Noises:
@@ -136,7 +151,7 @@ class NewtonRounds(Release):
             log_prior: Of the parameters.
         """
         start, scale = np.array(self.start), np.array(self.scale)
-        noises, events, index = self.noises, [], count(1)
+        noises, events, index = self.noises, [], counter(1)
 
         def ask(query: ClippedSum, noise: float) -> Any:
             released = gaussian_once(

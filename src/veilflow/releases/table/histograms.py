@@ -95,6 +95,8 @@ class ColumnHistograms(Release):
             Noisy counts of each column: of its codes, or of the nodes of its tree and, where cells may
             be missing, of these.
         """
+        if len(columns) != self.num_columns:  # the sensitivity is theirs
+            raise ValueError(f"expected {self.num_columns} columns, got {len(columns)}.")
         cells = [cells_of(column) if column.has_position else None for column in columns]
         rows = records.open()
         counts = [
