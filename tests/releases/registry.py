@@ -29,7 +29,6 @@ from veilflow.releases.actnorm import ActNorms
 from veilflow.releases.answers import Answers
 from veilflow.releases.columns import Columns
 from veilflow.releases.count import Count
-from veilflow.releases.derived import Derived
 from veilflow.releases.expm.draw import ExponentialDraw
 from veilflow.releases.expm.zoom import ZoomSampler
 from veilflow.releases.grid import Grid
@@ -38,13 +37,11 @@ from veilflow.releases.mixture import ExpectationMaximization
 from veilflow.releases.part_mixtures import PartMixtures
 from veilflow.releases.products import Products
 from veilflow.releases.quantile import Quantile
-from veilflow.releases.release import Release, Tools
+from veilflow.releases.release import Derived, Release, Tools
 from veilflow.releases.rounds.newton import NewtonRounds
-from veilflow.releases.table.bounds import ColumnBounds
 from veilflow.releases.table.cells import cells_of
-from veilflow.releases.table.histograms import ColumnHistograms
-from veilflow.releases.table.tree import level_sizes
-from veilflow.releases.table.values import ColumnValues
+from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
+from veilflow.releases.table.histograms import ColumnHistograms, level_sizes
 from veilflow.releases.training import PrivateTraining, Task
 from veilflow.releases.whitening import Whitening
 from veilflow.tabular.codec import encode

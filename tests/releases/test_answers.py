@@ -13,10 +13,9 @@ from veilflow.privacy.events import ExponentialMechanism, PureDP, Repeated, Zero
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import _opendp
-from veilflow.releases.answers import METHODS, Answers
+from veilflow.releases.answers import METHODS, Answers, joined, odd, overview, search
 from veilflow.releases.part_mixtures import PartMixtures
 from veilflow.releases.release import Release
-from veilflow.releases.votes import joined, odd, overview, search
 
 BUDGET = vf.Budget(epsilon=4.0, delta=1e-6)
 

@@ -7,9 +7,8 @@ import veilflow as vf
 from veilflow._core.keys import Secret
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.count import Count
-from veilflow.releases.derived import Derived
 from veilflow.releases.plan import FitPlan
-from veilflow.releases.release import Query, Tools
+from veilflow.releases.release import Derived, Query, Tools
 from veilflow.releases.run import Run
 
 BUDGET = vf.Budget(1.0, 1e-6)

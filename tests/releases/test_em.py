@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 
 from veilflow.releases import em
 from veilflow.releases.em import Belief, Mixture, Question
-from veilflow.releases.em_growth import resized, sizes
+from veilflow.releases.mixture import resized, sizes
 
 ROUNDING = 1e-6  # what adding a row of length 1 to sums of thousands may lose
 HOSTILE = (0.0, 1e-300, 1.0, -(3.0**0.5), 3.0**0.5, 1e3, -1e8, 1e15, -1e15)

@@ -7,8 +7,7 @@ from veilflow._core.keys import Secret
 from veilflow.privacy.events import Gaussian, NonPrivate, Repeated, Together
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.releases.em import Mixture
-from veilflow.releases.em_growth import sizes
-from veilflow.releases.mixture import ExpectationMaximization
+from veilflow.releases.mixture import ExpectationMaximization, sizes
 from veilflow.releases.release import Tools
 
 

@@ -1,8 +1,8 @@
-"""Sound DP-NF-INIT: the first scales and shifts of a flow's ActNorms, from noisy moments.
+"""Sound DP-NF-INIT: the initial scales and shifts of a flow's ActNorms, from noisy moments.
 
-The paper starts every ActNorm at the mean and spread of what reaches it, with noise that is too small
-for as many columns as there are. Here each block pays for one Gaussian mechanism over the sums of
-(y, y^2) of all columns together, with y clamped to a declared reach, and variances are floored.
+The paper initializes every ActNorm with the mean and the spread of its inputs, but its noise is too
+small for more than one column. Here each block pays for one Gaussian mechanism over the sums of
+(y, y^2) of all columns together, where y is clamped to a declared range, and variances have a floor.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
-"""Every column made about normal, by histograms released together.
+"""A map that makes each column approximately normal, from histograms that are released together.
 
-Spikes, long tails and loose bounds are matters of single columns. A histogram of each costs little,
-and turning it into the map from the column to a normal leaves to the flow what columns have to do
-with each other.
+Spikes, long tails and loose bounds are properties of single columns. A histogram of each column costs
+little, and mapping the column to a normal leaves only the dependence between columns to the flow.
 """
 
 from dataclasses import dataclass

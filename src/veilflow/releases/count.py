@@ -1,4 +1,4 @@
-"""A paid number of records."""
+"""A private count of the records."""
 
 from dataclasses import dataclass
 from typing import Any

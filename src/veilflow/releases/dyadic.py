@@ -1,9 +1,9 @@
-"""Noisy counts on a fine grid made into a density: cells are joined where noise is all they tell.
+"""Denoising of counts on a fine grid: cells are merged where their differences are only noise.
 
-Cells lie in Z-order (the bits of the coordinates interleaved), so halving a box along one axis after
-the other is halving a vector. From the finest pairs upward each split of a box is kept if the
-difference between its halves, and what lies below them, is more than Poisson counts with that much
-noise explain. All of this reads released counts only: it is post-processing and costs nothing.
+Cells are in Z-order (the bits of their coordinates interleaved), so halving a box along one axis after
+the other is halving a vector. From the finest pairs upward, a split of a box is kept if the difference
+between its halves, together with the splits below them, exceeds what Poisson counts with this much
+noise explain. Only released counts are read: this is post-processing and costs nothing.
 """
 
 from dataclasses import dataclass

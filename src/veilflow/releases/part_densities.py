@@ -1,10 +1,15 @@
-"""The densities of all parts as one program, and how a part learns one. Nothing here is private.
+"""Parts of the records, and one density for each part. Nothing here is private.
 
-The proof of an ensemble needs more than parts that share no record: the model of a part must be the
-same *whatever the other parts hold*, their sizes included. So no array here has a shape that follows
-from a number of records, no sum runs over parts, and each part has keys of its own.
+`split` assigns records to parts by a keyed hash: a record is in one part, whatever the other records
+are. The proof of an ensemble needs only that, with any key. The key is secret for another reason:
+whoever knew it could choose records that all fall into one part.
+
+The proof also needs that the model of a part is the same *whatever the other parts hold*, their sizes
+included. So no array here has a shape that depends on a number of records, no sum runs over parts, and
+each part has keys of its own.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -25,6 +30,8 @@ _CHUNK = 1024
 """Rows that are scored at once."""
 _NARROWEST = 1e-3
 """A column of a part is not scaled up beyond this standard deviation, in flow coordinates."""
+_DIGEST = 16
+_PERSON = b"parts"
 
 
 class PartDensities(eqx.Module):
@@ -104,3 +111,33 @@ def _log_prob(parts: PartDensities, rows: Float[Array, "rows dim"]) -> Float[Arr
         return jax.vmap(density.log_prob)(scaled) - jnp.sum(jnp.log(scale))
 
     return eqx.filter_vmap(one_part)(parts.density, parts.center, parts.scale)
+
+
+def split(
+    rows: Float[np.ndarray, "rows dim"], *, parts: int, secret: Secret
+) -> list[Float[np.ndarray, "part dim"]]:
+    """The rows of each part, in the order of their hashes.
+
+    Equal rows go to one part. What a part holds depends on which records there are and not on their
+    order, so that a table in another order gives the same parts.
+
+    Args:
+        rows: Finite numbers, one row per record.
+        parts: How many parts.
+        secret: Its bytes are the key.
+    """
+    digests = [_digest(row, secret) for row in canonical(rows)]
+    # the first half of a hash says which part, all of it the place there
+    homes = np.array([int.from_bytes(d[: _DIGEST // 2], "big") % parts for d in digests], int)
+    ordered = np.array(sorted(range(len(digests)), key=digests.__getitem__), int)
+    return [rows[ordered[homes[ordered] == part]] for part in range(parts)]
+
+
+def canonical(rows: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "rows dim"]:
+    """Rows with the same bytes wherever they have the same numbers: little-endian, one zero."""
+    return np.ascontiguousarray(rows, dtype="<f8") + 0.0  # minus zero plus zero is zero
+
+
+def _digest(row: Float[np.ndarray, " dim"], secret: Secret) -> bytes:
+    key = secret.reveal()
+    return hashlib.blake2b(row.tobytes(), key=key, person=_PERSON, digest_size=_DIGEST).digest()

@@ -1,4 +1,4 @@
-"""Flows for all parts at once, by Adam without privacy."""
+"""Flows for all parts at once, trained by Adam without privacy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

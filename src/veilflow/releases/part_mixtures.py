@@ -1,7 +1,8 @@
 """Mixtures of normals for all parts at once, by expectation-maximization without privacy.
 
-Rows go through in pieces of a public size; a part whose rows have ended adds zeros, and a sum plus
-zero is the sum, bit by bit. So a part's mixture does not depend on how many rows the others have.
+Rows are processed in chunks of a public size. A part with no rows left adds zeros, and adding zero
+leaves a sum unchanged to the last bit. So the mixture of a part does not depend on how many rows the
+other parts have.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""The plan of a fit: everything that will be asked of the records, and what it costs together.
+"""The plan of a fit: every question to the records, and what all of them cost together.
 
-Composition is proved for mechanisms that are fixed before the data is seen. So a plan is made from
-declared facts alone; a fit executes it, and can release nothing that is not in it.
+Composition is proved for mechanisms that are fixed before the data are seen. So a plan is made from
+declared facts alone. A fit executes it, and cannot release anything that is not in it.
 """
 
 import hashlib

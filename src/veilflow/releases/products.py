@@ -1,4 +1,4 @@
-"""Sums of products of the cells that are there: what regressions of all columns on each other need."""
+"""Sums of products of observed cells: what regressing all columns on each other requires."""
 
 from dataclasses import dataclass, replace
 from typing import Self

@@ -1,8 +1,8 @@
-"""A release: one question to the records, with its price; all of it public numbers.
+"""A release: one question to the records and its price, both made of public numbers.
 
-A plan is a list of these. What a release is asked for, what it costs and what it rests on follow from
-its fields, so they are known before a record is. `run` is the only way to the records, and what it
-returns carries the event that the ledger will show.
+A plan is a list of releases. What a release asks, what it costs and what its guarantee rests on follow
+from its fields, so they are known before any record is read. `run` is the only way to the records, and
+its result carries the event that the ledger will show.
 """
 
 from abc import ABC, abstractmethod
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from veilflow._core.codec import Tagged
+from veilflow._core.errors import PrivacyError
 from veilflow._core.keys import Secret
 from veilflow.engine.checkpoint import Checkpoint
 from veilflow.privacy.assumptions import Assumption, FloatSums
@@ -113,3 +114,43 @@ def gaussians(noise_multipliers: Sequence[float]) -> Event:
     """One Gaussian mechanism for each noise multiplier; 0 is no noise, and the event says so."""
     events = (Gaussian(noise) if noise else NonPrivate() for noise in noise_multipliers)
     return Together(tuple(events))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derived(Release):
+    """A step of a plan that asks nothing of the records, so that it costs nothing.
+
+    Post-processing of a second or two is simply done again when a run goes on. A step of minutes is
+    an entry of the plan: it has a progress bar, and a checkpoint keeps what it made.
+
+    Guarantee:
+        It is handed no records, only values that were released before it.
+
+    Attributes:
+        steps: How far its monitor counts.
+    """
+
+    steps: int
+
+    @property
+    def event(self) -> None:
+        return None
+
+    @property
+    def rounds(self) -> int:
+        return self.steps
+
+    def run(self, records: None, tools: Tools, *, make: Callable[[Monitor], Any]) -> Any:
+        """Do the work.
+
+        Args:
+            records: None: there are none.
+            tools: Of the run.
+            make: The work, a function of released values; called with a monitor.
+
+        Returns:
+            Plain values, as those of a release.
+        """
+        if records is not None:
+            raise PrivacyError(f"{self.purpose} is free, and was handed records.")
+        return make(tools.monitor)

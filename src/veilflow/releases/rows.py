@@ -1,4 +1,4 @@
-"""Rows on their way into a sum of a start: finite, and seen through maps that were released."""
+"""Rows as they enter a sum: finite, and mapped through bijections that were released before."""
 
 import equinox as eqx
 import jax

@@ -1,4 +1,4 @@
-"""A run: one execution of a plan. Secret, progress and checkpoint are handled here, and only here."""
+"""A run: one execution of a plan. Secret, progress and checkpoint are handled here and only here."""
 
 import os
 import warnings

@@ -1,4 +1,4 @@
-"""Training through the engine, as one entry of a plan."""
+"""Private training by the engine, as one entry of a plan."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

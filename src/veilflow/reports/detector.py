@@ -11,7 +11,7 @@ from veilflow.models.detect.fitted_ensemble import FittedEnsemble
 from veilflow.models.detect.likelihood import LikelihoodDetector
 from veilflow.models.detect.scoring import is_outside
 from veilflow.models.image.fitted_image import FittedImageFlow
-from veilflow.releases.votes import overview
+from veilflow.releases.answers import overview
 from veilflow.reports import svg
 from veilflow.tabular.io import read_rows
 

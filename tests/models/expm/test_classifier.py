@@ -11,11 +11,11 @@ from veilflow.engine.optimizer import Optimizer
 from veilflow.privacy.assumptions import Declared, FloatSums, Generator, Seeded
 from veilflow.privacy.events import ExponentialMechanism, PureDP, Repeated
 from veilflow.privacy.guarantees import Sensitive
+from veilflow.releases.expm.draw import SAMPLERS, sampler_of
 from veilflow.releases.expm.flow_sampler import FlowSampler
 from veilflow.releases.expm.grid import GridSampler
 from veilflow.releases.expm.hmc import HmcSampler
 from veilflow.releases.expm.rejection import RejectionSampler
-from veilflow.releases.expm.samplers import SAMPLERS, sampler_of
 from veilflow.releases.expm.zoom import ZoomSampler
 
 NUM = 40

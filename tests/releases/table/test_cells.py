@@ -10,7 +10,7 @@ import veilflow as vf
 from veilflow.models.table.bins import bins_of
 from veilflow.models.table.coder import CodedColumn, Coder
 from veilflow.releases.table.cells import cells_of
-from veilflow.releases.table.tree import estimate, level_sizes, weighted_counts
+from veilflow.releases.table.histograms import estimate, level_sizes, weighted_counts
 from veilflow.tabular.codec import decode, encode
 from veilflow.tabular.positions import from_positions
 

@@ -14,8 +14,7 @@ from veilflow.privacy.mechanisms import gaussian_once
 from veilflow.releases.release import Tools
 from veilflow.releases.table import histograms
 from veilflow.releases.table.cells import cells_of
-from veilflow.releases.table.histograms import ColumnHistograms
-from veilflow.releases.table.tree import level_sizes
+from veilflow.releases.table.histograms import ColumnHistograms, level_sizes
 from veilflow.tabular.codec import EncodedRows, encode
 
 WORDS = {"city": ("oslo", "paris", "rome")}

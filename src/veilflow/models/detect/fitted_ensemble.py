@@ -25,11 +25,10 @@ from veilflow.privacy.events import NonPrivate
 from veilflow.privacy.guarantees import Guarantee, Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import SparseVector
-from veilflow.releases import votes as answering
-from veilflow.releases.answers import Answers
+from veilflow.releases import answers as answering
+from veilflow.releases.answers import Answers, Votes
 from veilflow.releases.part_densities import PartDensities
 from veilflow.releases.plan import FitPlan
-from veilflow.releases.votes import Votes
 from veilflow.tabular.io import read_rows
 
 INTERNAL = (

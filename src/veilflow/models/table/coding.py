@@ -10,7 +10,7 @@ from jaxtyping import Float
 from veilflow.models.table.bins import Bins, bins_of
 from veilflow.models.table.coder import CodedColumn, Coder
 from veilflow.releases.table.cells import cells_of
-from veilflow.releases.table.tree import estimate
+from veilflow.releases.table.histograms import estimate
 from veilflow.tabular.columns import Column, Ordinal
 from veilflow.tabular.encoded import Vocabularies
 from veilflow.tabular.schema import Schema

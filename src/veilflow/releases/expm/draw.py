@@ -1,4 +1,4 @@
-"""Parameter vectors by the exponential mechanism, as one entry of a plan."""
+"""Parameter vectors drawn by the exponential mechanism, as one entry of a plan."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float
 
+from veilflow._core import check
 from veilflow._core.errors import BudgetError
 from veilflow._core.fields import convert, count
 from veilflow._core.keys import Secret
@@ -16,12 +17,19 @@ from veilflow.privacy.budget import Budget
 from veilflow.privacy.events import Event, Repeated, Together
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.ledger import Ledger
+from veilflow.releases.expm.flow_sampler import FlowSampler
+from veilflow.releases.expm.grid import GridSampler
+from veilflow.releases.expm.hmc import HmcSampler
+from veilflow.releases.expm.rejection import RejectionSampler
 from veilflow.releases.expm.sampler import CountingSampler, Sampler
 from veilflow.releases.expm.target import Target
+from veilflow.releases.expm.zoom import ZoomSampler
 from veilflow.releases.release import Release, Tools
 
 _BRACKET = 1e3
 """The epsilon of one draw is looked for within this factor of an equal share."""
+_KINDS = (ZoomSampler, RejectionSampler, GridSampler, FlowSampler, HmcSampler)
+SAMPLERS: dict[str, type[Sampler]] = {kind.name: kind for kind in _KINDS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,3 +164,16 @@ def _secret_of(secret: Secret, index: int) -> Secret:
         index.to_bytes(8, "little"), key=secret.reveal(), person=b"one model", digest_size=32
     )
     return Secret(digest.digest(), chosen=secret.chosen)
+
+
+def sampler_of(given: Any) -> Sampler:
+    """The sampler of this name with its usual settings; or the settings that were given."""
+    if isinstance(given, str):
+        check.one_of(tuple(SAMPLERS), sampler=given)
+        return SAMPLERS[given]()
+    if not isinstance(given, Sampler):
+        raise TypeError(
+            f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, or settings such as "
+            f"RejectionSampler(max_trials=10**6), got {type(given).__name__}."
+        )
+    return given

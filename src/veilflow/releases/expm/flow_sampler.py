@@ -1,4 +1,4 @@
-"""A flow trained towards the exponential mechanism's density, then drawn from once: ExpM+NF."""
+"""ExpM+NF: a flow is trained to approximate the exponential mechanism, and sampled once."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -29,8 +29,7 @@ from veilflow.privacy.assumptions import Unproved
 from veilflow.privacy.events import Event, ExponentialMechanism
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.releases.expm.sampler import Sampler
-from veilflow.releases.expm.smooth import log_weights, num_records, on_device
-from veilflow.releases.expm.target import Target
+from veilflow.releases.expm.target import Target, log_weights, num_records, on_device
 
 FLOWS = ("planar", "sylvester", "realnvp", "spline")
 

@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo: a chain whose limit is the exponential mechanism's density."""
+"""Hamiltonian Monte Carlo: a chain whose limit is the density of the exponential mechanism."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -15,8 +15,7 @@ from veilflow.privacy.assumptions import Unproved
 from veilflow.privacy.events import Event, ExponentialMechanism
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.releases.expm.sampler import Sampler
-from veilflow.releases.expm.smooth import log_densities, on_device
-from veilflow.releases.expm.target import Target
+from veilflow.releases.expm.target import Target, log_densities, on_device
 
 _JITTER = 0.2
 """Step sizes vary by this share, so that no path closes on itself."""

@@ -1,4 +1,4 @@
-"""Losses of one record that have a bound, which is what the exponential mechanism needs of them."""
+"""Bounded losses of one record, as the exponential mechanism requires them."""
 
 import math
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Priors: the public distributions that parameters are drawn from before any record is seen.
+"""Priors: public distributions of the parameters, chosen before any record is seen.
 
-Losses are bounded, so without a prior the density exp(-loss) would not be one: its integral over all
-parameters is infinite. A prior is a declared fact. It is not scaled by epsilon.
+Losses are bounded, so without a prior exp(-loss) would have an infinite integral over all parameters
+and would not be a density. A prior is a declared fact. It is not scaled by epsilon.
 """
 
 import math

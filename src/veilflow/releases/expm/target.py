@@ -1,19 +1,24 @@
-"""The exponential mechanism as a density over parameters, and the exact sums of losses it rests on.
+"""The exponential mechanism as a density over parameters, with exact sums of losses.
 
     p(theta) ~ prior(theta) exp(-epsilon * sum of losses / (factor * sensitivity))
 
-A loss is never negative, so a further record can only lower the utility of every theta: the utility is
+A loss is never negative, so one more record can only lower the utility of every theta: the utility is
 monotone, and for adding or removing a record the factor is 1. For replacing one it is 2.
+
+Exact samplers use `Target.losses`, whose sums are integers. Integers have no gradient, so the flow and
+the Hamiltonian chain use `log_weights`, the same sums in floating point. Their guarantee is conditional
+anyway: that the two differ by rounding is part of its assumption.
 """
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from veilflow._core.fields import convert, count, positive
 from veilflow.privacy.unit import Adjacency
@@ -30,6 +35,8 @@ _NUM_RECORDS = 1024
 """Records at a time: all sums of a chunk fit 32 bits, and no shape depends on how many there are."""
 _NUM_NUMBERS = 2**21
 """Numbers that one chunk of records and parameter vectors may take."""
+_NUMBERS = 2**26
+"""That a backward pass may remember at a time: 256 MiB of float32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,3 +173,69 @@ def _chunk_sums(
     each = jax.vmap(jax.vmap(units, (None, 0, 0)), (0, None, None))(thetas, inputs, labels)
     # `largest` fits float32: it is a whole number up to 2^20
     return jnp.sum(jnp.where(inside, each.astype(jnp.int32), 0), axis=1, dtype=jnp.int32)
+
+
+def log_weights(
+    target: Target, thetas: Float[Array, "samples dim"], records: PyTree
+) -> Float[Array, " samples"]:
+    """`target.log_weight` of every parameter vector, chunk by chunk of the records.
+
+    What a chunk computes on the way is forgotten and computed again for the gradient, so memory does
+    not grow with the number of records.
+    """
+    num = num_records(records)
+    if num == 0:  # a neighbor of a data set of one record
+        return jnp.zeros(thetas.shape[0], thetas.dtype)
+    size = _chunk(target, thetas, records)
+    each = jax.checkpoint(jax.vmap(target.log_weight, in_axes=(0, None)))
+    whole = num // size
+    blocks = jax.tree.map(
+        lambda leaf: leaf[: whole * size].reshape(whole, size, *leaf.shape[1:]), records
+    )
+
+    def add(total: Array, block: PyTree) -> tuple[Array, None]:
+        return total + each(thetas, block), None
+
+    total, _ = jax.lax.scan(add, jnp.zeros(thetas.shape[0], thetas.dtype), blocks)
+    if num % size:
+        total = total + each(thetas, jax.tree.map(lambda leaf: leaf[whole * size :], records))
+    return total
+
+
+def log_densities(
+    target: Target, thetas: Float[Array, "samples dim"], records: PyTree
+) -> Float[Array, " samples"]:
+    """Weight times prior, unnormalized, of every parameter vector."""
+    return log_weights(target, thetas, records) + jax.vmap(target.prior.log_prob)(thetas)
+
+
+def on_device(records: PyTree) -> PyTree:
+    """The records as arrays in which NaN is 0: one such cell would make every gradient NaN.
+
+    In exact sums a record with NaN in it has the largest loss. Here its loss is that of another input.
+    """
+
+    def clean(leaf: Any) -> Array:
+        array = jnp.asarray(leaf)
+        return jnp.nan_to_num(array) if jnp.issubdtype(array.dtype, jnp.inexact) else array
+
+    return jax.tree.map(clean, records)
+
+
+def num_records(records: PyTree) -> int:
+    """How many records there are. Private: it stays inside of the sampler."""
+    return jax.tree.leaves(records)[0].shape[0]
+
+
+def _chunk(target: Target, thetas: Array, records: PyTree) -> int:
+    """Records whose backward pass, for all parameter vectors, remembers `_NUMBERS` numbers."""
+
+    def remembered(theta: Array, record: PyTree) -> Any:
+        return jax.vjp(lambda theta: target.log_weight(theta, record), theta)[1]
+
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype), records)
+    theta = jax.ShapeDtypeStruct(thetas.shape[1:], thetas.dtype)
+    leaves = jax.tree.leaves(jax.eval_shape(remembered, theta, one))
+    numbers = sum(math.prod(leaf.shape) for leaf in leaves)
+    size = _NUMBERS // max(1, numbers * thetas.shape[0])
+    return min(max(1, size), num_records(records))

@@ -1,4 +1,4 @@
-"""Which tables to measure next: those that the model of now gets most wrong."""
+"""The choice of tables to measure next: those on which the current model is most wrong."""
 
 import math
 from collections.abc import Sequence

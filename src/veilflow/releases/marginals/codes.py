@@ -1,7 +1,7 @@
-"""Merging codes: tables so coarse that their cells stand out of the noise.
+"""Merging of codes, so that the cells of a table stand out of the noise.
 
-A cell that holds fewer records than the noise says nothing, and a table of such cells only adds noise
-to a model. Which codes to merge follows from released counts of single columns.
+A cell with fewer records than the noise carries no information, and a table of such cells only adds
+noise to a model. Which codes are merged follows from released counts of single columns.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,13 @@
 """The private fit of a marginal model: histograms, then rounds of choices and tables.
 
-First the histograms of all columns. Then, in each of a few rounds, the tables that the model of now
-gets most wrong are chosen, released together, and a new model is fitted to all that was released.
-Between releases everything is post-processing. No noise depends on a release: only which tables are
-asked for, and how coarse they are.
+The histograms of all columns come first. In each of a few rounds, the tables on which the current model
+is most wrong are chosen and released together, and a new model is fitted to everything released so
+far. Between releases everything is post-processing. No noise depends on a release: releases decide
+only which tables are measured, and how coarse they are.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -15,9 +16,9 @@ from veilflow._core.keys import Secret
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.mechanisms import gaussian_once
 from veilflow.releases.marginals.choice import Known, candidates, private_choice
-from veilflow.releases.marginals.columns import settled
+from veilflow.releases.marginals.codes import Merging, num_groups, without_rare
 from veilflow.releases.marginals.inference import Table, fitted, ridges
-from veilflow.releases.marginals.model import MarginalModel, sampled
+from veilflow.releases.marginals.model import MarginalModel, Spread, sampled
 from veilflow.releases.marginals.plan import MarginalPlan, cliques
 from veilflow.releases.marginals.questions import Tally, histograms, shares_of, tables
 
@@ -25,6 +26,11 @@ _ROWS = 2**17
 """Rows drawn from a model to see what it expects of tables."""
 
 Codes = Int[np.ndarray, "rows columns"]
+_RARE = 3.0
+"""Codes with fewer records than so many standard deviations of noise are not told apart."""
+_WIDE = 2.0
+"""Prior standard deviation of a histogram's weights: hardly a limit."""
+Counts = Float[np.ndarray, " codes"]
 
 
 def private_marginal_model(
@@ -150,3 +156,50 @@ def _checked(codes: Codes, plan: MarginalPlan) -> Codes:
             "declared codes before, row by row."
         )
     return codes
+
+
+class Settled(NamedTuple):
+    """What is known about single columns."""
+
+    num_records: float
+    spreads: tuple[Spread, ...]
+    merging: Merging
+    tables: tuple[Table, ...]
+
+
+def settled(
+    noisy: Sequence[Counts],
+    noise_stddevs: Sequence[float],
+    *,
+    ordered: Sequence[bool],
+    num_records: int | None,
+) -> Settled:
+    """What noisy histograms say, each with its own noise; `num_records` if it was declared."""
+    total = float(num_records or _estimated(noisy, noise_stddevs))
+    spreads, masses, tables = [], [], []
+    for column, (counts, noise) in enumerate(zip(noisy, noise_stddevs, strict=True)):
+        mass = nearest_masses(counts, total)
+        groups = without_rare(mass, least=_RARE * noise, ordered=ordered[column])
+        spreads.append(Spread.of(groups, mass))
+        merged = np.bincount(groups, mass)
+        masses.append(merged / merged.sum())
+        variance = noise**2 * np.bincount(groups) + 1.0
+        summed = np.bincount(groups, counts)
+        held = variance / np.maximum(summed, np.sqrt(variance)) / _WIDE**2
+        tables.append(Table((column,), (np.arange(num_groups(groups)),), summed, held))
+    return Settled(total, tuple(spreads), Merging.of(masses, ordered), tuple(tables))
+
+
+def nearest_masses(counts: Counts, total: float) -> Counts:
+    """The nearest vector, in L2, of numbers of at least 0 that sum to `total`."""
+    falling = np.sort(counts)[::-1]
+    excess = (np.cumsum(falling) - total) / np.arange(1, len(counts) + 1)
+    last = np.flatnonzero(falling > excess)[-1]
+    return np.maximum(counts - excess[last], 0.0)
+
+
+def _estimated(noisy: Sequence[Counts], noise_stddevs: Sequence[float]) -> float:
+    """The number of records that all histograms together speak for; at least 1."""
+    sums = np.array([counts.sum() for counts in noisy])
+    variances = [noise**2 * len(c) + 1e-9 for noise, c in zip(noise_stddevs, noisy, strict=True)]
+    return max(1.0, float(np.average(sums, weights=1 / np.array(variances))))

@@ -1,4 +1,4 @@
-"""The plan: what is asked of the records and with how much noise, settled before they are looked at."""
+"""The plan of a marginal model: questions and noise, fixed before any record is read."""
 
 import math
 from collections.abc import Sequence

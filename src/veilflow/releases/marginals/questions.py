@@ -1,7 +1,7 @@
-"""Questions to the records: the only file here that sees them.
+"""Questions to the records: the only file of this folder that sees rows.
 
-Each is a pure function of the records and of what was released before, with a sensitivity that holds
-whatever was released. Rows are codes; a row is in exactly one cell of every table.
+Each question is a pure function of the records and of earlier releases, with a sensitivity that holds
+whatever those releases were. Rows are codes; a row is in exactly one cell of every table.
 """
 
 from collections.abc import Sequence

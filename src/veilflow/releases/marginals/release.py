@@ -1,4 +1,4 @@
-"""Marginals of a table of codes and the choice of which to measure, as one entry of a plan."""
+"""Marginals of a table of codes, and the choice of which to measure, as one entry of a plan."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,10 +1,10 @@
-"""Private rounds of Newton's method: where the posterior lies, and how wide it is.
+"""Private rounds of Newton's method: the location and the width of a posterior.
 
-Each round asks all records for gradient and curvature in the coordinates that the rounds before made:
-there records have lengths of about one size, so a bound costs little, and noise is small against what
-all of them say together. A few early rounds lead to the place; the late ones stay there and are
-averaged, so that splitting the budget among them loses nothing. Noise is fixed before the first round;
-only the questions adapt.
+Each round asks all records for gradient and curvature in the coordinates that earlier rounds
+determined. In these coordinates the contributions of records have similar lengths, so clipping costs
+little, and the noise is small compared with their sum. A few early rounds find the posterior; the late
+ones stay there and are averaged, so that dividing the budget among them loses nothing. The noise is
+fixed before the first round; only the questions adapt.
 """
 
 from dataclasses import dataclass, replace

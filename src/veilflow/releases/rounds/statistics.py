@@ -1,9 +1,9 @@
-"""What one record says about the parameters, cut to a bound: its gradient and its curvature.
+"""What one record contributes about the parameters, clipped: its gradient and its curvature.
 
-In coordinates u of theta = mean + factor u, a record's share of the log-likelihood is to second order
-g.u - u.Hu / 2. Both g and H are averaged over the guide's draws, then cut to a length each, and what
-all records say is one sum: a Gaussian mechanism on a vector of known sensitivity. A guide of normals
-needs nothing else: these are its natural gradients.
+In coordinates u of theta = mean + factor u, the log-likelihood of a record is to second order
+g.u - u.Hu / 2. Both g and H are averaged over draws of the guide and then clipped to a length each.
+The sum over all records is a vector of known sensitivity, released by a Gaussian mechanism. A guide of
+normals needs nothing else: these are its natural gradients.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the rounds release: a quadratic of the log-likelihood around where the posterior lies."""
+"""The quadratic approximation of the log-likelihood that the rounds release."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,9 +1,9 @@
-"""The public cells of a numeric column: where its histogram is cut, from its declaration alone.
+"""Public cells of a numeric column: where its histogram is divided, from its declaration alone.
 
-Few values: a cell for each. Many: cells that grow with the distance from zero, so that amounts over
-nine orders of magnitude and amounts over two are resolved alike, and dates, which have no zero, into
-cells of one width. Zero and the two bounds have cells of their own, because values pile up there: a
-gain that most people do not have, an age that was cut off.
+A column with few values has one cell for each. One with many values has cells that grow with the
+distance from zero, so that amounts over nine orders of magnitude are resolved as well as amounts over
+two. Dates, which have no zero, have cells of one width. Zero and the two bounds have cells of their
+own, because values accumulate there: a gain that most people do not have, an age that was capped.
 """
 
 import math

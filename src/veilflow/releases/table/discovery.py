@@ -1,14 +1,15 @@
-"""The bounds of a column of numbers that nobody declared."""
+"""Values and bounds of columns for which none were declared."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
-from veilflow.privacy.events import Event, NonPrivate, PureDP
+from veilflow.privacy.events import ApproximateDP, Event, NonPrivate, PureDP
 from veilflow.privacy.guarantees import Released, Sensitive
-from veilflow.privacy.mechanisms import private_bounds
+from veilflow.privacy.mechanisms import discover_categories, private_bounds
 from veilflow.releases.release import Release, Tools
 from veilflow.tabular.columns import Numeric
 
@@ -85,3 +86,55 @@ def _extremes(values: np.ndarray, largest: float) -> tuple[float, float]:
     there = np.clip(values[np.isfinite(values)], -largest, largest)
     low, high = (float(there.min()), float(there.max())) if there.size else (0.0, 1.0)
     return low, high if low < high else low + 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnValues(Release):
+    """Values of a column, as texts.
+
+    Guarantee:
+        (epsilon, delta)-DP for add/remove: a record votes for at most one value. A value is released
+        if its noisy count is above a threshold, which one that a single record holds passes with
+        probability at most delta.
+
+    Attributes:
+        column: Its name.
+        max_values: The most values that are kept, those with the largest counts.
+        epsilon: The price; infinite for all values as they are, without privacy.
+        delta: Likewise; 0 without privacy.
+    """
+
+    column: str
+    max_values: int
+    epsilon: float
+    delta: float
+
+    @property
+    def event(self) -> Event:
+        private = self.epsilon != float("inf")
+        return ApproximateDP(self.epsilon, self.delta) if private else NonPrivate()
+
+    def run(
+        self, records: Sensitive[Shaped[np.ndarray, " rows"]], tools: Tools
+    ) -> Released[list[str]]:
+        """Ask.
+
+        Args:
+            records: The value of each record, None for a record without one.
+            tools: Of the run.
+        """
+        if self.epsilon == float("inf"):
+            counts = Counter(word for word in records.open() if word is not None)
+            return Released(self._kept(counts), NonPrivate())
+        # who says nothing votes for None, which is no word
+        released = discover_categories(records, epsilon=self.epsilon, delta=self.delta)
+        return released.map(
+            lambda found: self._kept({word: n for word, n in found if isinstance(word, str)})
+        )
+
+    def _kept(self, counts: dict[str, int]) -> list[str]:
+        return sorted(sorted(counts, key=lambda word: (-counts[word], word))[: self.max_values])
+
+    def result(self, value: list[str]) -> tuple[str, ...]:
+        """The values in the order of their codes."""
+        return tuple(value)
