@@ -315,6 +315,7 @@ CASES = (
     ),
     Case(
         TRAINING,
+        hostile={name: HOSTILE[name] for name in ("a corner", "huge beside tiny", "missing")},
         moves=stepped,
         known=task,
         free={"noise_multiplier": 0.0},

@@ -140,7 +140,7 @@ def test_a_search_is_one_sparse_vector_that_ends_with_its_anomaly():
     assert one.above(Sensitive(8.0))
     with pytest.raises(vf.PrivacyError, match="all 1 positive answers are spent"):
         one.above(Sensitive(0.0))
-    with pytest.raises(ValueError, match="no probability of its own"):
+    with pytest.raises(ValueError, match="they have no probability"):
         plan.response_probability(3)
 
 

@@ -25,7 +25,7 @@ def test_it_costs_nothing_and_is_in_the_plan():
 
 
 def test_records_are_refused():
-    with pytest.raises(vf.PrivacyError, match="is free, and was handed records"):
+    with pytest.raises(vf.PrivacyError, match="must not receive records"):
         STEP.run(Sensitive(np.zeros(3)), Tools(Secret.fresh()), make=lambda monitor: 1)  # type: ignore[arg-type]
 
 

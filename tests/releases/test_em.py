@@ -188,16 +188,6 @@ def test_repeated_rows_make_a_narrow_peak_and_not_an_infinite_one():
     assert np.linalg.eigvalsh(belief.mixture.covariances[0]).min() >= 0.9e-8
 
 
-def test_triangles_have_the_norm_of_their_matrices_and_give_them_back():
-    roots = np.random.default_rng(0).normal(size=(4, 3, 3))
-    matrices = roots + np.swapaxes(roots, 1, 2)
-    triangles = em._to_triangle(matrices)
-    np.testing.assert_allclose(
-        np.linalg.norm(triangles, axis=1), np.linalg.norm(matrices, axis=(1, 2))
-    )
-    np.testing.assert_allclose(em._from_triangle(triangles, 3), matrices, rtol=1e-12)
-
-
 # -- growth ----------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,12 @@ from veilflow.flows import maf
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.grid import Grid
 from veilflow.releases.release import Tools
-from veilflow.releases.rows import finite, seen_through
+from veilflow.releases.rows import (
+    finite,
+    from_upper_triangle,
+    seen_through,
+    upper_triangle,
+)
 
 DIM = 3
 BORDER = 3**0.5
@@ -51,3 +56,13 @@ def test_rows_in_pieces_are_seen_as_rows_at_once():
     at_once = jax.vmap(lambda x: bijection.inverse_and_log_det(x)[0])(rows)
     np.testing.assert_allclose(seen_through(bijection, rows), at_once, atol=1e-5)
     assert seen_through(bijection, rows[:0]).shape == (0, 2)
+
+
+def test_triangles_have_the_norm_of_their_matrices_and_give_them_back():
+    roots = np.random.default_rng(0).normal(size=(4, 3, 3))
+    matrices = roots + np.swapaxes(roots, 1, 2)
+    triangles = upper_triangle(matrices)
+    np.testing.assert_allclose(
+        np.linalg.norm(triangles, axis=1), np.linalg.norm(matrices, axis=(1, 2))
+    )
+    np.testing.assert_allclose(from_upper_triangle(triangles, 3), matrices, rtol=1e-12)

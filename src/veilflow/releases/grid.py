@@ -5,6 +5,9 @@ post-processing: cells that the noise makes indistinguishable are merged (`dyadi
 normals is fitted to the merged boxes, because a histogram has edges that the data do not have.
 """
 
+# SciPy has no type stubs
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
+
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -22,16 +25,16 @@ from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import histogram
 from veilflow.releases import dyadic
-from veilflow.releases.release import Release, Tools
+from veilflow.releases.release import Release, Tools, pure_event
 from veilflow.releases.rows import finite
 
 _SMOOTH = (0.05, 0.95)
-"""Least and most weight of the mixture in the blend; the histogram has the rest."""
+"""Smallest and largest weight of the mixture in the blend; the rest is the histogram's."""
 _BOXES_PER_COMPONENT = 16
 _COMPONENTS = (8, 128)
 _ROUNDS = 60
 _RIDGE = 1e-6
-"""Smallest variance, as a part of the unit cube's side squared."""
+"""Smallest variance, in the unit cube."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +46,9 @@ class Grid(Release):
 
     Attributes:
         dim: Number of columns.
-        bits: 2^bits cells along each axis.
+        bits: Each axis has 2^bits cells.
         border: Declared. A row that is not finite counts as zero.
-        epsilon: Price of the counts; infinite for the counts themselves, without privacy.
+        epsilon: Price of the counts; infinite for exact counts, without privacy.
     """
 
     purpose: str = "grid"
@@ -56,7 +59,7 @@ class Grid(Release):
 
     @property
     def event(self) -> Event:
-        return NonPrivate() if self.epsilon == np.inf else PureDP(self.epsilon)
+        return pure_event(self.epsilon)
 
     def priced(self, budget: Budget, others: Ledger) -> Self:
         if not budget.private:
@@ -82,7 +85,7 @@ class Grid(Release):
         return histogram(index, categories=range(cells), epsilon=self.epsilon)
 
     def result(self, value: np.ndarray) -> Blend:
-        """The density: joined cells, smoothed as far as they allow."""
+        """The density: merged cells, smoothed as far as they allow."""
         return _density(value, self.border, self.bits, self.dim, self.epsilon)
 
 
@@ -103,11 +106,11 @@ def _density(counts: np.ndarray, border: float, bits: int, dim: int, epsilon: fl
         high / 2**bits,
         num_components=int(np.clip(len(box_mass) // _BOXES_PER_COMPONENT, *_COMPONENTS)),
     )
-    # how far the mixture is from the boxes: where it misses much of them, they are sharp for a reason
+    # the divergence of the mixture from the boxes: if it is large, their edges are real
     volume = np.prod((high - low) / 2**bits, axis=1)
     smooth = log_density((low + high) / 2 ** (bits + 1), weights, means, covariances)
-    missed = float(np.sum(box_mass * (np.log(box_mass / volume) - smooth)))
-    weight = float(np.clip(np.exp(-2 * missed), *_SMOOTH))
+    divergence = float(np.sum(box_mass * (np.log(box_mass / volume) - smooth)))
+    weight = float(np.clip(np.exp(-2 * divergence), *_SMOOTH))
     side = 2 * border
     mixture = GaussianMixture.create(weights, side * means - border, side**2 * covariances)
     return Blend((mixture, Histogram.create(mass, border=border)), (weight, 1 - weight))
@@ -143,8 +146,8 @@ def fit_mixture(
         moments = (shares.T @ second.reshape(len(mass), -1)).reshape(-1, dim, dim)
         covariances = moments / weights[:, None, None] - means[:, :, None] * means[:, None, :]
         covariances = (covariances + covariances.transpose(0, 2, 1)) / 2 + _RIDGE * np.eye(dim)
-        kept = weights > 1e-6
-        weights, means, covariances = weights[kept], means[kept], covariances[kept]
+        heavy = weights > 1e-6
+        weights, means, covariances = weights[heavy], means[heavy], covariances[heavy]
         weights = weights / weights.sum()
     return weights, means, covariances
 

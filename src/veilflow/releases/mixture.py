@@ -6,8 +6,12 @@ twice too many, so that no cluster is left without one, and are then merged wher
 Splitting and merging are functions of released parameters alone.
 """
 
+# NumPy leaves some results open
+# pyright: reportUnknownVariableType=false
+
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any, Self
 
@@ -16,7 +20,6 @@ import numpy as np
 from jaxtyping import Float
 
 from veilflow._core import check
-from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.events import Event, Gaussian, NonPrivate, Repeated, Together
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
@@ -29,15 +32,15 @@ from veilflow.releases.rows import finite
 
 _FAR = 1e15
 _NOISE = (1e-2, 1e6)
-"""Where the noise multiplier is looked for."""
+"""Range of noise multipliers that is searched."""
 _MOST_STEPS = 100_000
-"""Each has noise of its own, so that a file could ask for any amount of memory."""
+"""Each step has its own noise, so without a limit a file could demand any amount of memory."""
 _CUT = 0.8
-"""Halves of a normal cut in two have their means this many deviations from the cut."""
+"""Distance of the means of two halves from the cut, in standard deviations."""
 _DOUBT_OF_HALVES, _DOUBT_OF_PAIRS = 0.25, 0.1
-"""Squared relative error of components just cut, and just joined."""
+"""Squared relative error of components that were just split, and just merged."""
 _FIRST = 6
-"""One step in so many is spent on the single normal."""
+"""One of this many steps is spent on the single normal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +53,12 @@ class ExpectationMaximization(Release):
 
     Attributes:
         dim: Number of columns.
-        num_components: Normals in the mixture.
-        steps: Of expectation-maximization; each is one mechanism.
-        spread: Standard deviation of a column if nothing else is known. Rows are about zero, and one
-            that is not finite counts as zero.
-        noise_multiplier: All steps together cost as much as so many steps with this; 0 for no noise,
-            without privacy.
+        num_components: Components of the mixture.
+        steps: Steps of expectation-maximization; each is one mechanism.
+        spread: Standard deviation of a column a priori. Rows are centered at about zero, and one that
+            is not finite counts as zero.
+        noise_multiplier: All steps together cost as much as `steps` mechanisms with this multiplier;
+            0 without privacy.
     """
 
     purpose: str = "mixture"
@@ -72,7 +75,7 @@ class ExpectationMaximization(Release):
 
     @property
     def noise_multipliers(self) -> tuple[float, ...]:
-        """One for each step: less noise where more components share the records."""
+        """One for each step, with less noise where more components share the records."""
         share = np.sqrt(np.array(sizes(self.num_components, self.steps), np.float64))
         return tuple((self.noise_multiplier / np.sqrt(share / share.mean())).tolist())
 
@@ -91,7 +94,7 @@ class ExpectationMaximization(Release):
 
     @property
     def grids(self) -> tuple[tuple[float, int], ...]:
-        most = max(sizes(self.num_components, self.steps))  # on the way there are more than at last
+        most = max(sizes(self.num_components, self.steps))  # there are more before the end
         return ((max(self.noise_multipliers), most * self._numbers),)
 
     @property
@@ -100,19 +103,11 @@ class ExpectationMaximization(Release):
 
     @property
     def _numbers(self) -> int:
-        """Of each component."""
+        """Released for each component."""
         return 1 + self.dim + self.dim * (self.dim + 1) // 2
 
     def priced(self, budget: Budget, others: Ledger) -> Self:
-        noise = calibration.calibrate(
-            lambda noise: replace(self, noise_multiplier=noise).event,
-            budget,
-            bracket=_NOISE,
-            increasing=False,
-            ledger=others,
-            what="noise_multiplier",
-        )
-        return replace(self, noise_multiplier=noise)
+        return self._with_least_noise(budget, others, bracket=_NOISE)
 
     def run(
         self, records: Sensitive[Float[np.ndarray, "rows dim"]], tools: Tools
@@ -139,7 +134,7 @@ class ExpectationMaximization(Release):
         return Released({**mixture, "num_records": float(belief.counts.sum())}, self.event)
 
     def result(self, value: dict[str, Any]) -> tuple[em.Mixture, float]:
-        """The mixture, and the number of records that its counts add up to."""
+        """The mixture, and the estimated number of records."""
         return em.Mixture(value["weights"], value["means"], value["factors"]), value["num_records"]
 
 
@@ -151,20 +146,20 @@ def sizes(num_components: int, steps: int) -> tuple[int, ...]:
     while plan[-1] < most:
         plan.append(min(2 * plan[-1], most))
     plan += [most] + [num_components] * max(1, steps - len(plan) - 1)
-    return tuple(plan[-steps:])  # with too few steps for all of it: its end
+    return tuple(plan[-steps:])  # its end, if there are too few steps for all of it
 
 
 def resized(belief: Belief, num_components: int) -> Belief:
-    """The belief with this many components, cut or joined from those it has."""
+    """The belief with this many components, by splitting or merging."""
     while len(belief.counts) < num_components:
-        belief = _cut(belief)
+        belief = _split(belief)
     while len(belief.counts) > num_components:
-        belief = _joined(belief)
+        belief = _merged(belief)
     return belief
 
 
-def _cut(belief: Belief) -> Belief:
-    """The component that spreads the most mass the furthest, in two halves."""
+def _split(belief: Belief) -> Belief:
+    """Split the component with the largest weighted variance into two halves."""
     mixture = belief.mixture
     values, vectors = np.linalg.eigh(mixture.covariances)
     i = int(np.argmax(mixture.weights * values[:, -1]))
@@ -182,11 +177,11 @@ def _cut(belief: Belief) -> Belief:
     return _together(_without(belief, [i]), *halves)
 
 
-def _joined(belief: Belief) -> Belief:
-    """The two components whose union is closest to a normal, as one with the same moments.
+def _merged(belief: Belief) -> Belief:
+    """Merge the two components whose union is closest to a normal, preserving its moments.
 
-    Closest by Runnalls' bound on the divergence (2007): half of what the weighted log determinants
-    grow by.
+    The distance is Runnalls' bound on the divergence (2007): half of the increase of the weighted log
+    determinants.
     """
     mixture = belief.mixture
     i, j = np.triu_indices(len(mixture.weights), 1)
@@ -198,7 +193,7 @@ def _joined(belief: Belief) -> Belief:
     logs = mixture.weights * _log_det(mixture.covariances)
     best = int(np.argmin(weight * _log_det(covariances) - logs[i] - logs[j]))
     a, b, part = int(i[best]), int(j[best]), part[[best]]
-    joined = Belief(
+    merged = Belief(
         mixture=Mixture(
             weight[[best]],
             _mean(part, mixture.means[[a]], mixture.means[[b]]),
@@ -208,7 +203,7 @@ def _joined(belief: Belief) -> Belief:
         doubt=np.maximum(np.maximum(belief.doubt[[a]], belief.doubt[[b]]), _DOUBT_OF_PAIRS),
         noise=part**2 * belief.noise[[a]] + (1 - part) ** 2 * belief.noise[[b]],
     )
-    return _together(_without(belief, [a, b]), joined)
+    return _together(_without(belief, [a, b]), merged)
 
 
 def _mean(
@@ -223,8 +218,8 @@ def _log_det(matrices: np.ndarray) -> np.ndarray:
 
 
 def _without(belief: Belief, left_out: list[int]) -> Belief:
-    kept = np.delete(np.arange(len(belief.counts)), left_out)
-    return jax.tree.map(lambda values: values[kept], belief)
+    rest = np.delete(np.arange(len(belief.counts)), left_out)
+    return jax.tree.map(partial(np.take, indices=rest, axis=0), belief)
 
 
 def _together(*beliefs: Belief) -> Belief:

@@ -287,7 +287,7 @@ def test_a_frame_keeps_its_columns():
     ("settings", "error", "match"),
     [
         ({"prior": None}, TypeError, "prior must be a GaussianPrior"),
-        ({"loss": "bce"}, ValueError, "no bound"),
+        ({"loss": "bce"}, ValueError, "is unbounded"),
         ({"loss": lambda p, y: p}, TypeError, "cannot be seen"),
         ({"loss": vf.expm.BoundedLoss("l2", 3)}, ValueError, "3 classes and 2 are declared"),
         ({"sampler": "gibbs"}, ValueError, "sampler must be one of 'zoom'"),
@@ -342,7 +342,7 @@ def test_bounds_for_other_columns_are_refused():
     [
         ({"sampler": "rejection", "budget": vf.Budget(10.0, 0)}, r"may take e\^400 trials"),
         ({"sampler": GridSampler(per_axis=2000)}, "out of reach"),
-        ({"sampler": GridSampler(candidates=[[0.0]])}, "takes 2 parameters"),
+        ({"sampler": GridSampler(candidates=[[0.0]])}, "network has 2 parameters"),
     ],
 )
 def test_out_of_the_samplers_reach_nothing_is_opened(settings, match, monkeypatch):

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from veilflow.privacy.events import ApproximateDP, Event, NonPrivate, PureDP
+from veilflow.privacy.events import ApproximateDP, Event, NonPrivate
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.mechanisms import discover_categories, private_bounds
-from veilflow.releases.release import Release, Tools
+from veilflow.releases.release import Release, Tools, pure_event
 from veilflow.tabular.columns import Numeric
 
 _SMALLEST, _LARGEST = 2.0**-20, 2.0**60
-"""Magnitudes between which bounds are looked for."""
+"""Range of magnitudes that is searched for bounds."""
 _MOST_STEPS = 2.0**45
-"""Steps of a grid between zero and the largest bound."""
+"""The most grid steps between zero and the largest bound."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +24,13 @@ class ColumnBounds(Release):
     """Powers of two between which nearly all numbers of a column lie.
 
     Guarantee:
-        epsilon-DP for add/remove: a record counts for one magnitude; one without a number counts as
+        epsilon-DP for add/remove: a record counts towards one magnitude. A missing number counts as
         zero, and an infinite one as the largest magnitude.
 
     Attributes:
-        column: Its name.
+        column: Name of the column.
         step: The distance between neighboring values, if they lie on a grid.
-        epsilon: The price; infinite for the smallest and the largest number, without privacy.
+        epsilon: The price; infinite for the exact minimum and maximum, without privacy.
     """
 
     column: str
@@ -39,17 +39,12 @@ class ColumnBounds(Release):
 
     @property
     def event(self) -> Event:
-        return NonPrivate() if self.epsilon == float("inf") else PureDP(self.epsilon)
+        return pure_event(self.epsilon)
 
     def run(
         self, records: Sensitive[Float[np.ndarray, " rows"]], tools: Tools
     ) -> Released[list[float]]:
-        """Ask.
-
-        Args:
-            records: The number of each record, NaN for a record without one.
-            tools: Of the run.
-        """
+        """Estimate the bounds of one number per record; NaN is a missing number."""
         largest = _largest(self.step)
         if self.epsilon == float("inf"):
             return Released(list(_extremes(records.open(), largest)), NonPrivate())
@@ -64,15 +59,15 @@ class ColumnBounds(Release):
 
 
 def widest(column: Numeric) -> Numeric:
-    """The column with the widest bounds that may be released: public."""
-    # bounds are powers of two, the last of them the first that is large enough
+    """The column with the widest bounds that could be released: a public fact."""
+    # bounds are powers of two, and the last of them covers the largest magnitude
     reach = 2.0 ** math.ceil(math.log2(_largest(column.step)))
     low, high = _on_grid(-reach, reach, column.step)
     return replace(column, low=low, high=high)
 
 
 def _largest(step: float | None) -> float:
-    """Public: a grid must not have more values than double precision tells apart."""
+    """The largest magnitude: a grid must not have more values than a double distinguishes."""
     return _LARGEST if step is None else min(_LARGEST, step * _MOST_STEPS)
 
 
@@ -83,24 +78,24 @@ def _on_grid(low: float, high: float, step: float | None) -> tuple[float, float]
 
 
 def _extremes(values: np.ndarray, largest: float) -> tuple[float, float]:
-    there = np.clip(values[np.isfinite(values)], -largest, largest)
-    low, high = (float(there.min()), float(there.max())) if there.size else (0.0, 1.0)
+    numbers = np.clip(values[np.isfinite(values)], -largest, largest)
+    low, high = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 1.0)
     return low, high if low < high else low + 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnValues(Release):
-    """Values of a column, as texts.
+    """The values of a text column that many records share.
 
     Guarantee:
         (epsilon, delta)-DP for add/remove: a record votes for at most one value. A value is released
-        if its noisy count is above a threshold, which one that a single record holds passes with
+        if its noisy count exceeds a threshold, which a value held by a single record does with
         probability at most delta.
 
     Attributes:
-        column: Its name.
-        max_values: The most values that are kept, those with the largest counts.
-        epsilon: The price; infinite for all values as they are, without privacy.
+        column: Name of the column.
+        max_values: The most values that are kept: those with the largest counts.
+        epsilon: The price; infinite for all values, without privacy.
         delta: Likewise; 0 without privacy.
     """
 
@@ -117,19 +112,14 @@ class ColumnValues(Release):
     def run(
         self, records: Sensitive[Shaped[np.ndarray, " rows"]], tools: Tools
     ) -> Released[list[str]]:
-        """Ask.
-
-        Args:
-            records: The value of each record, None for a record without one.
-            tools: Of the run.
-        """
+        """Discover the values of one text per record; None is a missing value."""
         if self.epsilon == float("inf"):
             counts = Counter(word for word in records.open() if word is not None)
             return Released(self._kept(counts), NonPrivate())
-        # who says nothing votes for None, which is no word
+        # records without a value vote for None, which is not a text
         released = discover_categories(records, epsilon=self.epsilon, delta=self.delta)
         return released.map(
-            lambda found: self._kept({word: n for word, n in found if isinstance(word, str)})
+            lambda pairs: self._kept({word: n for word, n in pairs if isinstance(word, str)})
         )
 
     def _kept(self, counts: dict[str, int]) -> list[str]:
