@@ -10,10 +10,10 @@ from pyarrow import csv
 import veilflow as vf
 from veilflow.cli import classifier
 from veilflow.models.expm.classifier_plan import MODELS
+from veilflow.releases.expm.draw import SAMPLERS, sampler_of
 from veilflow.releases.expm.flow_sampler import FlowSampler
 from veilflow.releases.expm.hmc import HmcSampler
 from veilflow.releases.expm.loss import LOSSES
-from veilflow.releases.expm.samplers import SAMPLERS, sampler_of
 
 FIT = ("fit", "classifier", "data.csv", "--label", "answer", "--classes", "no, yes")
 SPEND = ("--epsilon", 50, "--prior-scale", 3, "--low", -1, "--high", 1, "--num-records", 200)

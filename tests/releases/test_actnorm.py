@@ -4,18 +4,14 @@ import jax
 import numpy as np
 import pytest
 
-from tests.releases.tape import assert_standard, tape
 from veilflow._core.keys import Secret
 from veilflow.flows import Flow, StandardNormal, maf, reverse
-from veilflow.privacy.events import Gaussian, NonPrivate, Together
 from veilflow.privacy.guarantees import Released, Sensitive
-from veilflow.releases import actnorm
 from veilflow.releases.actnorm import ActNorms, with_actnorms
 from veilflow.releases.release import Tools
 
 DIM, BLOCKS = 3, 2
 NOISE = (5.0, 3.0)
-BOUND = (2 * DIM) ** 0.5
 
 
 def make_flow(actnorm: bool = True) -> Flow:
@@ -37,44 +33,6 @@ def started(rows, *, noise=NOISE, num_records=None, seed=0) -> Released[Flow]:
         num_records=max(len(rows), 1) if num_records is None else num_records,
     )
     return released.map(lambda value: with_actnorms(flow, value))
-
-
-HOSTILE = {
-    "zero": np.zeros(DIM),
-    "a corner": np.full(DIM, 3**0.5),
-    "huge": np.full(DIM, 1e30),
-    "huge and tiny": np.array([3e38, -1e-40, -3e38]),
-    "there already": shifted()[5],
-}
-
-
-def test_one_row_more_moves_each_block_by_no_more_than_promised(monkeypatch):
-    seen = tape(monkeypatch, actnorm)
-    rows = shifted(200)
-    started(rows)
-    largest = np.zeros(BLOCKS)
-    for row in HOSTILE.values():
-        seen.replayed = []
-        started(np.concatenate([rows, np.float32(row)[None]]), num_records=len(rows))
-        moves = seen.moves()
-        assert len(moves) == BLOCKS
-        assert max(moves) <= BOUND * (1 + 1e-9)
-        largest = np.maximum(largest, moves)
-    assert (largest > 0.99 * BOUND).any()  # the promise is tight
-    assert all(query.clip_norm == pytest.approx(BOUND, rel=1e-12) for query in seen.queries)
-
-
-def test_events_are_one_gaussian_a_block():
-    assert started(shifted(50)).event == Together(tuple(map(Gaussian, NOISE)))
-    assert started(shifted(50), noise=(0.0, 0.0)).event == Together((NonPrivate(), NonPrivate()))
-
-
-def test_of_no_rows_comes_the_promised_noise(monkeypatch):
-    seen = tape(monkeypatch, actnorm)
-    for seed in range(100):
-        started(np.zeros((0, DIM)), seed=seed)
-    assert seen.noise().size == 100 * BLOCKS * 2 * DIM
-    assert_standard(seen.noise())
 
 
 def test_rows_come_out_about_standard():

@@ -13,10 +13,9 @@ from veilflow.privacy.events import ExponentialMechanism, PureDP, Repeated, Zero
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import _opendp
-from veilflow.releases.answers import METHODS, Answers
+from veilflow.releases.answers import METHODS, Answers, joined, odd, overview, search
 from veilflow.releases.part_mixtures import PartMixtures
 from veilflow.releases.release import Release
-from veilflow.releases.votes import joined, odd, overview, search
 
 BUDGET = vf.Budget(epsilon=4.0, delta=1e-6)
 
@@ -141,7 +140,7 @@ def test_a_search_is_one_sparse_vector_that_ends_with_its_anomaly():
     assert one.above(Sensitive(8.0))
     with pytest.raises(vf.PrivacyError, match="all 1 positive answers are spent"):
         one.above(Sensitive(0.0))
-    with pytest.raises(ValueError, match="no probability of its own"):
+    with pytest.raises(ValueError, match="they have no probability"):
         plan.response_probability(3)
 
 

@@ -7,9 +7,8 @@ import veilflow as vf
 from veilflow._core.keys import Secret
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.count import Count
-from veilflow.releases.derived import Derived
 from veilflow.releases.plan import FitPlan
-from veilflow.releases.release import Query, Tools
+from veilflow.releases.release import Derived, Query, Tools
 from veilflow.releases.run import Run
 
 BUDGET = vf.Budget(1.0, 1e-6)
@@ -26,7 +25,7 @@ def test_it_costs_nothing_and_is_in_the_plan():
 
 
 def test_records_are_refused():
-    with pytest.raises(vf.PrivacyError, match="is free, and was handed records"):
+    with pytest.raises(vf.PrivacyError, match="must not receive records"):
         STEP.run(Sensitive(np.zeros(3)), Tools(Secret.fresh()), make=lambda monitor: 1)  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 
 from veilflow.releases import em
 from veilflow.releases.em import Belief, Mixture, Question
-from veilflow.releases.em_growth import resized, sizes
+from veilflow.releases.mixture import resized, sizes
 
 ROUNDING = 1e-6  # what adding a row of length 1 to sums of thousands may lose
 HOSTILE = (0.0, 1e-300, 1.0, -(3.0**0.5), 3.0**0.5, 1e3, -1e8, 1e15, -1e15)
@@ -186,16 +186,6 @@ def test_repeated_rows_make_a_narrow_peak_and_not_an_infinite_one():
         belief = em.updated(belief, sums, question, noise_stddev=0.0, age=age)
     np.testing.assert_allclose(belief.mixture.means[0], 0.3, atol=1e-3)
     assert np.linalg.eigvalsh(belief.mixture.covariances[0]).min() >= 0.9e-8
-
-
-def test_triangles_have_the_norm_of_their_matrices_and_give_them_back():
-    roots = np.random.default_rng(0).normal(size=(4, 3, 3))
-    matrices = roots + np.swapaxes(roots, 1, 2)
-    triangles = em._to_triangle(matrices)
-    np.testing.assert_allclose(
-        np.linalg.norm(triangles, axis=1), np.linalg.norm(matrices, axis=(1, 2))
-    )
-    np.testing.assert_allclose(em._from_triangle(triangles, 3), matrices, rtol=1e-12)
 
 
 # -- growth ----------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def test_releases_are_executed_in_their_order_with_what_they_know():
 )
 def test_only_the_next_release_of_the_plan_is_paid(release):
     run = started()
-    with pytest.raises(PrivacyError, match="is not what the plan releases next"):
+    with pytest.raises(PrivacyError, match="is not the next release of the plan"):
         run.pay(release, Query(RECORDS))
     assert RAN == []
 
@@ -108,7 +108,7 @@ def test_nothing_is_released_twice_or_after_the_end():
         if release == TWO and len(RAN) == 1:
             run.pay(TWO, Query(RECORDS))
             continue
-        with pytest.raises(PrivacyError, match="is not what the plan releases next"):
+        with pytest.raises(PrivacyError, match="is not the next release of the plan"):
             run.pay(release, Query(RECORDS))
     assert RAN == ["one", "two"]
 
@@ -336,7 +336,7 @@ def test_released_arrays_belong_to_the_model_that_was_trained():
     arrays = started(planned(TRAINING), seed=1).pay(TRAINING, task())
     again = trained(model(), arrays)
     assert jax.tree.structure(again) == jax.tree.structure(model())
-    with pytest.raises(ValueError, match="those of another model"):
+    with pytest.raises(ValueError, match="belong to another model"):
         trained(nn.Dense.create(3, 1, key=jax.random.key(0)), arrays)
 
 

@@ -27,7 +27,7 @@ from tests.models.detect.models import mixture
 from veilflow.privacy.events import ExponentialMechanism, NonPrivate
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
-from veilflow.releases.votes import search
+from veilflow.releases.answers import search
 
 
 def fake(task):

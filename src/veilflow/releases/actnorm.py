@@ -1,11 +1,16 @@
-"""Sound DP-NF-INIT: the first scales and shifts of a flow's ActNorms, from noisy moments.
+"""Sound DP-NF-INIT: the initial scales and shifts of a flow's ActNorms, from noisy moments.
 
-The paper starts every ActNorm at the mean and spread of what reaches it, with noise that is too small
-for as many columns as there are. Here each block pays for one Gaussian mechanism over the sums of
-(y, y^2) of all columns together, with y clamped to a declared reach, and variances are floored.
+The paper initializes every ActNorm with the mean and the spread of its inputs, but its noise is too
+small for more than one column. Here each block pays for one Gaussian mechanism over the sums of
+(y, y^2) of all columns together, where y is clamped to a declared range, and variances have a floor.
 """
 
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,16 +25,16 @@ from veilflow.releases.release import Release, Tools, gaussians
 from veilflow.releases.rows import finite, seen_through
 
 _REACH = 4.0
-"""What reaches an ActNorm is clamped to this before it is summed."""
+"""Inputs of an ActNorm are clamped to this range before they are summed."""
 _LEAST_VARIANCE = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActNorms(Release):
-    """Scales and shifts of a flow's ActNorms, so that each lets out about standard coordinates.
+    """Scales and shifts of a flow's ActNorms, so that the outputs of each are about standard.
 
     Guarantee:
-        One Gaussian mechanism a block, for add/remove of one row: with |y| <= reach the sums of
+        One Gaussian mechanism per block, for add/remove of one row: with |y| <= reach the sums of
         y / reach and (y / reach)^2 over `dim` columns move by at most sqrt(2 dim). A row that is not
         finite counts as zero.
 
@@ -57,17 +62,18 @@ class ActNorms(Release):
     def run(
         self, records: Sensitive[np.ndarray], tools: Tools, *, flow: Flow, num_records: float
     ) -> Released[dict[str, np.ndarray]]:
-        """Ask block by block.
+        """Measure block by block.
 
         Args:
             records: The rows.
-            tools: Of the run.
-            flow: Scanned blocks that start, from the base, with an ActNorm; as it is before.
+            tools: The tools of the run.
+            flow: The untrained flow: scanned blocks that, from the base, start with an ActNorm.
             num_records: Declared or released number of rows.
         """
         scan, norm, rest = _parts(flow)
         before = Chain(rest)
-        y, events = np.asarray(records.open(), np.float32), []
+        y = np.asarray(records.open(), np.float32)
+        events: list[Event] = []
         scales, shifts = np.zeros((2, scan.num_blocks, self.dim), np.float32)
         for turn, noise_multiplier in enumerate(self.noise_multipliers):
             block = scan.num_blocks - 1 - turn
@@ -100,7 +106,7 @@ def _parts(flow: Flow) -> tuple[Scan, ActNorm, list[AbstractBijection]]:
     """The scan over blocks, the ActNorm that each starts with, and what follows it."""
     scan = flow.bijection
     if not (isinstance(scan, Scan) and isinstance(scan.block, Chain)):
-        raise TypeError("flow must be made of scanned blocks.")
+        raise TypeError("flow must consist of scanned blocks.")
     norm, *rest = scan.block.bijections
     if not isinstance(norm, ActNorm):
         raise TypeError("every block of the flow must have an ActNorm. Build it with actnorm=True.")
@@ -115,6 +121,6 @@ def _set(norm: ActNorm, log_scale: np.ndarray, shift: np.ndarray) -> ActNorm:
     )
 
 
-def _at(blocks, index: int):
-    """One block of stacked ones."""
+def _at(blocks: Any, index: int) -> Any:
+    """One of the stacked blocks."""
     return jax.tree.map(lambda leaf: leaf[index], blocks)

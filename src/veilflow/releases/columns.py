@@ -1,9 +1,11 @@
-"""Every column made about normal, by histograms released together.
+"""A map that makes each column approximately normal, from histograms that are released together.
 
-Spikes, long tails and loose bounds are matters of single columns. A histogram of each costs little,
-and turning it into the map from the column to a normal leaves to the flow what columns have to do
-with each other.
+Spikes, long tails and loose bounds are properties of single columns. A histogram of each column costs
+little, and mapping the column to a normal leaves only the dependence between columns to the flow.
 """
+
+# SciPy has no type stubs
+# pyright: reportMissingTypeStubs=false
 
 from dataclasses import dataclass
 
@@ -14,21 +16,21 @@ from scipy.special import ndtri
 from veilflow._core import check
 from veilflow.flows.bijections.fixed import PiecewiseLinear
 from veilflow.privacy.assumptions import Assumption
-from veilflow.privacy.events import Event, Gaussian, NonPrivate
+from veilflow.privacy.events import Event
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.mechanisms import gaussian_once
 from veilflow.releases.dyadic import denoise
-from veilflow.releases.release import Release, Tools
+from veilflow.releases.release import Release, Tools, gaussian_event
 from veilflow.releases.rows import finite
 
 _EDGE = 1e-7
-"""Mass below the first knot and above the last."""
+"""Mass below the first knot, and above the last."""
 _MOST_BITS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns(Release):
-    """Histograms of all columns, which give the map that makes each about standard normal.
+    """Histograms of all columns, which define a map that makes each approximately standard normal.
 
     Guarantee:
         One Gaussian mechanism for add/remove of one row: a row is in one cell of each of `dim`
@@ -37,8 +39,9 @@ class Columns(Release):
     Attributes:
         dim: Number of columns.
         bits: Each histogram has 2^bits cells.
-        border: Rows are inside the box from -border to border; one that is not finite counts as zero.
-        noise_multiplier: Of the joint release; 0 for none, without privacy.
+        border: Rows are clamped to the box from -border to border; one that is not finite counts as
+            zero.
+        noise_multiplier: Noise of the joint release over its sensitivity; 0 without privacy.
     """
 
     purpose: str = "histograms of columns"
@@ -54,7 +57,7 @@ class Columns(Release):
 
     @property
     def event(self) -> Event:
-        return Gaussian(self.noise_multiplier) if self.noise_multiplier else NonPrivate()
+        return gaussian_event(self.noise_multiplier)
 
     @property
     def num_draws(self) -> int:
@@ -66,7 +69,7 @@ class Columns(Release):
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        return ()  # counts are whole numbers, and added up exactly
+        return ()  # counts are integers, whose sums are exact
 
     def run(
         self, records: Sensitive[Float[np.ndarray, "rows dim"]], tools: Tools
@@ -84,7 +87,7 @@ class Columns(Release):
         )
 
     def result(self, value: Float[np.ndarray, "dim cells"]) -> PiecewiseLinear:
-        """The map that makes each column about standard normal."""
+        """The map that makes each column approximately standard normal."""
         variance = self.noise_multiplier**2 * self.dim
         mass = np.stack([denoise(column, variance).mass for column in value])
         up_to = np.concatenate([np.zeros((self.dim, 1)), np.cumsum(mass, axis=1)], axis=1)

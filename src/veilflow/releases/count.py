@@ -1,28 +1,28 @@
-"""A paid number of records."""
+"""A private count of the records."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.events import Event, NonPrivate, PureDP
+from veilflow.privacy.events import Event, NonPrivate
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.mechanisms import count_records
-from veilflow.releases.release import Release, Tools
+from veilflow.releases.release import Release, Tools, pure_event
 
 _SHARE = 0.02
-"""Part of epsilon that a paid count takes."""
+"""Share of epsilon that a count takes by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Count(Release):
-    """How many records there are, with geometric noise.
+    """The number of records, with geometric noise.
 
     Guarantee:
         epsilon-DP for add/remove: one record moves the count by one.
 
     Attributes:
-        epsilon: The price; infinite for the count itself, without privacy.
-        at_least: What a smaller count is raised to: divisors and logarithms are made of it.
+        epsilon: The price; infinite for the exact count, without privacy.
+        at_least: A lower bound of the result, which is used in divisors and logarithms.
     """
 
     purpose: str = "number of records"
@@ -31,12 +31,12 @@ class Count(Release):
 
     @classmethod
     def within(cls, budget: Budget, **fields: Any) -> "Count":
-        """A count for its usual part of a budget."""
+        """A count for the default share of a budget."""
         return cls(epsilon=_SHARE * budget.epsilon, **fields)
 
     @property
     def event(self) -> Event:
-        return NonPrivate() if self.epsilon == float("inf") else PureDP(self.epsilon)
+        return pure_event(self.epsilon)
 
     def run(self, records: Sensitive[Any], tools: Tools) -> Released[int]:
         if self.epsilon == float("inf"):

@@ -1,9 +1,9 @@
-"""Noisy counts on a fine grid made into a density: cells are joined where noise is all they tell.
+"""Denoising of counts on a fine grid: cells are merged where their differences are only noise.
 
-Cells lie in Z-order (the bits of the coordinates interleaved), so halving a box along one axis after
-the other is halving a vector. From the finest pairs upward each split of a box is kept if the
-difference between its halves, and what lies below them, is more than Poisson counts with that much
-noise explain. All of this reads released counts only: it is post-processing and costs nothing.
+Cells are in Z-order (the bits of their coordinates interleaved), so halving a box along one axis after
+the other is halving a vector. From the finest pairs upward, a split of a box is kept if the difference
+between its halves, together with the splits below them, exceeds what Poisson counts with this much
+noise explain. Only released counts are read: this is post-processing and costs nothing.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 _PENALTY = 2.0
-"""Gain a split must bring. Half a squared normal deviate, so 2 is two standard deviations."""
+"""Gain that a split requires: half a squared normal deviate, so 2 is two standard deviations."""
 _PRIOR = 0.5
-"""Records added to both halves of a split, so that none is empty."""
+"""Records added to both halves of a split, so that neither is empty."""
 _FLOOR = 0.005
-"""Mass spread evenly over all cells: a row where no noisy count was still has a density."""
+"""Mass spread evenly over all cells, so that the density is positive everywhere."""
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,20 @@ class Cells:
     mass: Float[np.ndarray, " cells"]
     """Mass of every cell in Z-order; sums to 1."""
     leaf: Int[np.ndarray, " cells"]
-    """Index of the box of joined cells that each cell belongs to."""
+    """The box of merged cells to which each cell belongs."""
 
 
 def denoise(counts: Float[np.ndarray, " cells"], noise_variance: float) -> Cells:
-    """Join cells of noisy `counts` in Z-order, as many as a power of two."""
+    """Merge cells of noisy `counts` in Z-order; their number is a power of two."""
     levels = [np.asarray(counts, np.float64)]
     while len(levels[-1]) > 1:
         levels.append(levels[-1][0::2] + levels[-1][1::2])
-    gain, splits, joined = np.zeros(len(counts)), [], 1
+    gain, merged = np.zeros(len(counts)), 1
+    splits: list[np.ndarray] = []
     for below in levels[:-1]:
         left, right = below[0::2], below[1::2]
-        joined *= 2
-        variance = np.maximum(left + right, 0) + noise_variance * joined
+        merged *= 2
+        variance = np.maximum(left + right, 0) + noise_variance * merged
         here = 0.5 * (left - right) ** 2 / np.maximum(variance, 1e-9)
         gain = np.maximum(0.0, here - _PENALTY + gain[0::2] + gain[1::2])
         splits.append(gain > 0)
@@ -49,7 +50,7 @@ def denoise(counts: Float[np.ndarray, " cells"], noise_variance: float) -> Cells
         open_box = open_box & split
         part = np.where(open_box, left / (left + right), 0.5)
         mass = np.stack([mass * part, mass * (1 - part)], axis=1).ravel()
-        # the halves of an open box are boxes of their own; those of a closed one stay one box
+        # the halves of an open box become two boxes; those of a closed one remain one box
         new = np.stack([2 * leaf, 2 * leaf + np.where(open_box, 1, 0)], axis=1).ravel()
         leaf, open_box = np.unique(new, return_inverse=True)[1], np.repeat(open_box, 2)
     return Cells((1 - _FLOOR) * mass + _FLOOR / len(mass), leaf)

@@ -1,15 +1,18 @@
 """Expectation-maximization for Gaussian mixtures from noisy sums: the mathematics of DP-EM.
 
 A step asks the records one question of known sensitivity and turns the noisy answer into the next
-mixture. The question is put in the coordinates of each component as it is now: where a record lies
-is measured in that component's own standard deviations and moved into a ball of public size. Noise
-is then relative to the component, not to the domain, and shrinks with it. The answer is believed as
-far as its noise allows: a Kalman gain weighs it against what was known before. Without noise the
-gain is 1, and this is plain EM.
+mixture. The question is asked in the current coordinates of each component: the position of a record
+is measured in the component's own standard deviations and projected onto a ball of public size. The
+noise is then relative to the component, not to the domain, and shrinks with it. A Kalman gain weighs
+the answer against the previous estimate, according to its noise. Without noise the gain is 1, and this
+is plain EM.
 
-NumPy in double precision. `local_sums` is the only function that sees records; everything else is
-post-processing of releases.
+All of it is NumPy in double precision. `local_sums` is the only function that sees records; everything
+else is post-processing of releases.
 """
+
+# SciPy has no type stubs
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 import math
 from dataclasses import dataclass
@@ -19,33 +22,35 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import chi2
 
+from veilflow.releases.rows import from_upper_triangle, upper_triangle
+
 Rows = Float[np.ndarray, "rows dim"]
 Sums = Float[np.ndarray, "k features"]
-"""Per component: a count, `dim` coordinates of a shift, the triangle of a deviation of moments."""
+"""For each component: a count, a shift of `dim` numbers, and the triangle of a second moment."""
 
 _BLOCK = 2**18
-"""Numbers in a temporary array: small enough for a cache, large enough for matrix products."""
+"""Size of temporary arrays: small enough for a cache, large enough for matrix products."""
 _NEGLIGIBLE = 1e-6
-"""Responsibilities up to this count as zero, which only lowers what a record adds."""
+"""Smaller responsibilities count as zero, which only lowers what a record adds."""
 _BELOW_ONE = 1 - 1e-9
-"""Room for rounding: no record adds more than 1, even in floating point."""
+"""Margin for rounding: no record adds more than 1, even in floating point."""
 
 _REACHES = (5.0, 3.0, 2.0, 1.5, 1.0)
-"""A ball of radius sqrt(dim) plus the last holds most of a normal, plus the first even odd shapes."""
+"""A ball of radius sqrt(dim) + the last holds most of a normal; + the first, also unusual shapes."""
 _FAINT = 0.1
-"""Relative noise of a covariance from which on a smaller reach is worth its bias."""
+"""Relative noise of a covariance above which a smaller ball is worth its bias."""
 _STEP = (0.05, 20.0)
-"""Least and most that a variance is multiplied by in a step."""
+"""Smallest and largest factor by which a variance changes in a step."""
 _SMALLEST_VARIANCE = 1e-8
-"""In flow coordinates: repeated values make a narrow peak, not an infinite one."""
+"""In flow coordinates: repeated values give a narrow peak, not an infinite one."""
 _DRIFT, _COOLING = 0.05, 0.7
-"""Squared relative change expected of a step of EM, and what is left of it a step later."""
+"""Squared relative change that a step of EM is expected to make, and its decay per step."""
 _DOUBT = 1.0
-"""Squared relative error of the first guess."""
+"""Squared relative error of the initial mixture."""
 _SURE = 6.0
-"""Components move as if they had this many times the noise of their counts as records, or more."""
+"""A component moves as if it had at least this many times the noise of its count in records."""
 _CAUTION = 4.0
-"""Variances grow by this times that of their noise: too wide costs less than too narrow."""
+"""Variances are inflated by this multiple of their noise: too wide costs less than too narrow."""
 
 
 class Mixture(NamedTuple):
@@ -66,14 +71,14 @@ class Mixture(NamedTuple):
 class Question:
     """What a record adds to the sums, and how much that can be.
 
-    A record at `place` relative to a component, in its standard deviations, with a share in it,
-    adds the share times (1, place, place place' - expected I), each part scaled.
+    A record at `place`, relative to a component and in its standard deviations, adds its
+    responsibility times (1, place, place place' - expected I), each part scaled.
 
     Attributes:
-        radius: Places are moved into this ball.
-        expected: Mean squared coordinate of a standard normal moved into the ball.
-        scales: Of the three parts: chosen so that noise costs the least likelihood, and that no
-            record adds a vector longer than 1.
+        radius: Places are projected onto the ball of this radius.
+        expected: Mean squared coordinate of a standard normal projected onto the ball.
+        scales: Scales of the three parts, chosen so that the noise costs the least likelihood and
+            that no record adds a vector longer than 1.
     """
 
     radius: float
@@ -98,9 +103,9 @@ class Question:
 
     @classmethod
     def for_counts(cls, counts: Float[np.ndarray, " k"], dim: int, noise: float) -> "Question":
-        """The question with the widest ball that noise of this deviation leaves room for.
+        """The question with the widest ball that noise of this deviation allows.
 
-        A record adds at most 1 whatever the ball, so released counts may choose it.
+        A record adds at most 1 whatever the ball is, so it may depend on released counts.
         """
         if noise == 0:
             return cls.without_limit()
@@ -111,17 +116,17 @@ class Question:
         return cls.of(dim)
 
     def spread_noise(self, noise: float, dim: int) -> float:
-        """Deviation, for one record, of eigenvalues of a whitened covariance: root mean square."""
+        """Root mean square noise in the eigenvalues of a whitened covariance, for one record."""
         return noise / self.scales[2] / self.expected * math.sqrt((dim + 1) / 2)
 
     @classmethod
     def without_limit(cls) -> "Question":
-        """For runs without privacy: no place is moved."""
+        """The question of a run without privacy: no place is projected."""
         return cls(math.inf, 1.0, (1.0, 1.0, 1.0))
 
 
 def local_sums(rows: Rows, mixture: Mixture, question: Question) -> Sums:
-    """The sums over all rows. No row adds a vector longer than 1, all components together."""
+    """The sums over all rows. No row adds a vector longer than 1, over all components together."""
     k, dim = mixture.means.shape
     upper = np.triu_indices(dim)
     forms = _quadratic_forms(mixture)
@@ -154,10 +159,10 @@ def _quadratic_forms(mixture: Mixture) -> Float[np.ndarray, "k features"]:
 def weighted_sums(
     rows: Rows, shares: Float[np.ndarray, "rows k"], mixture: Mixture, question: Question
 ) -> Sums:
-    """The sums for given shares, which are at least 0 and add up to at most 1 in each row.
+    """The sums for given responsibilities, which are nonnegative and sum to at most 1 in each row.
 
-    Squares of such shares add up to at most 1, so a row adds at most what it would add with its
-    whole share in the worst component, and that is at most 1 by the choice of the scales.
+    The squares of such responsibilities sum to at most 1. So a row adds at most what it would add if
+    it belonged to the worst component alone, which is at most 1 by the choice of the scales.
     """
     k, dim = mixture.means.shape
     whiten = np.linalg.inv(mixture.factors)
@@ -171,17 +176,17 @@ def weighted_sums(
         counts[i], shifts[i], squares[i] = share.sum(), weighted.sum(axis=0), weighted.T @ place
     squares -= question.expected * counts[:, None, None] * np.eye(dim)
     one, two, three = question.scales
-    return np.hstack([one * counts[:, None], two * shifts, three * _to_triangle(squares)])
+    return np.hstack([one * counts[:, None], two * shifts, three * upper_triangle(squares)])
 
 
 class Belief(NamedTuple):
-    """A mixture, and how far it is to be believed. All of it follows from releases.
+    """A mixture and its uncertainty. All of it follows from releases.
 
     Attributes:
         mixture: The mixture.
-        counts: Records of each component.
-        doubt: Squared relative error of each component that is thought possible.
-        noise: Squared relative error of each covariance that is due to noise.
+        counts: Estimated records of each component.
+        doubt: Squared relative error of each component.
+        noise: The part of the squared relative error of each covariance that is due to noise.
     """
 
     mixture: Mixture
@@ -191,7 +196,7 @@ class Belief(NamedTuple):
 
 
 def first_belief(dim: int, spread: float) -> Belief:
-    """One round normal at zero with standard deviation `spread`."""
+    """One isotropic normal at zero with standard deviation `spread`."""
     mixture = Mixture(np.ones(1), np.zeros((1, dim)), spread * np.eye(dim)[None])
     return Belief(mixture, np.zeros(1), np.full(1, _DOUBT), np.zeros(1))
 
@@ -199,33 +204,35 @@ def first_belief(dim: int, spread: float) -> Belief:
 def updated(
     belief: Belief, sums: Sums, question: Question, *, noise_stddev: float, age: int
 ) -> Belief:
-    """The belief after noisy sums about its mixture.
+    """The belief after an answer.
 
     Args:
-        belief: What was known when the question was asked.
-        sums: The answer, as released.
-        question: How it was asked.
+        belief: The belief with which the question was asked.
+        sums: The released answer.
+        question: The question.
         noise_stddev: Standard deviation of the noise in every number of `sums`; 0 for none.
-        age: Steps since components were last added or joined: EM moves less and less.
+        age: Steps since components were last split or merged: EM moves less and less.
     """
     dim = belief.mixture.means.shape[1]
     noises = [noise_stddev / scale for scale in question.scales]
     counted, shifts, squares = np.split(sums, (1, 1 + dim), axis=1)
     counted = counted[:, 0] / question.scales[0]
-    floor = noises[0] + 1e-9  # a component with fewer records than noise is kept, at its size
+    floor = (
+        noises[0] + 1e-9
+    )  # a component with fewer records than the noise is kept, with this count
     largest = np.maximum(np.maximum(belief.counts, counted), floor)
     gain = _gain(belief.doubt, noises[0] / largest)
     counts = np.maximum(belief.counts + gain * (counted - belief.counts), floor)
 
     sure = np.maximum(counts, _SURE * noises[0])
     shifts = shifts / question.scales[1] / sure[:, None]
-    change = _from_triangle(squares / question.scales[2], dim) / sure[:, None, None]
+    change = from_upper_triangle(squares / question.scales[2], dim) / sure[:, None, None]
     change = change / question.expected - shifts[:, :, None] * shifts[:, None, :]
     mean_gain = _gain(belief.doubt, noises[1] / sure)
     noise = question.spread_noise(noise_stddev, dim) / sure
     gain = _gain(belief.doubt, noise)
     values, vectors = np.linalg.eigh(np.eye(dim) + gain[:, None, None] * change)
-    least = np.clip(gain * noise, _STEP[0], 1.0)  # below its noise a variance is not known
+    least = np.clip(gain * noise, _STEP[0], 1.0)  # a variance below its noise is unknown
     values = np.clip(values, least[:, None], _STEP[1])
 
     factors = belief.mixture.factors
@@ -241,24 +248,10 @@ def updated(
 
 
 def cautious(belief: Belief) -> Mixture:
-    """The mixture to publish: wider where noise may have made it too narrow."""
+    """The mixture to publish: widened where noise may have made it too narrow."""
     wider = np.sqrt(1 + _CAUTION * belief.noise)
     return belief.mixture._replace(factors=belief.mixture.factors * wider[:, None, None])
 
 
 def _gain(doubt: np.ndarray, noise: np.ndarray) -> np.ndarray:
     return doubt / (doubt + noise**2)
-
-
-def _to_triangle(matrices: np.ndarray) -> np.ndarray:
-    """Upper triangles, off the diagonal times sqrt(2): they have the norm of the whole matrix."""
-    rows, columns = np.triu_indices(matrices.shape[1])
-    return matrices[:, rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2))
-
-
-def _from_triangle(triangles: np.ndarray, dim: int) -> np.ndarray:
-    rows, columns = np.triu_indices(dim)
-    matrices = np.empty((len(triangles), dim, dim))
-    matrices[:, rows, columns] = triangles / np.where(rows == columns, 1.0, math.sqrt(2))
-    matrices[:, columns, rows] = matrices[:, rows, columns]
-    return matrices

@@ -1,34 +1,46 @@
-"""A private mixture of normals by expectation-maximization: one Gaussian mechanism a step.
+"""DP-EM: a mixture of normals by noisy expectation-maximization, as one entry of a plan.
 
-Sound where published DP-EM was not: sensitivities follow from public numbers alone and never from the
-records of a component; the number of steps is fixed, with no test of convergence on the data; and
-all that a step learns is released together, once.
+The number of components goes from one to twice as many as requested and back (`sizes`). A single
+normal needs no good starting point. Components are split along their longest axis until there are
+twice too many, so that no cluster is left without one, and are then merged where that loses least.
+Splitting and merging are functions of released parameters alone.
 """
 
-from dataclasses import dataclass, replace
+# NumPy leaves some results open
+# pyright: reportUnknownVariableType=false
+
+import math
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any, Self
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
 from veilflow._core import check
-from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.events import Event, Gaussian, NonPrivate, Repeated, Together
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import gaussian_once
 from veilflow.releases import em
-from veilflow.releases.em_growth import resized, sizes
+from veilflow.releases.em import Belief, Mixture
 from veilflow.releases.release import Release, Tools
 from veilflow.releases.rows import finite
 
 _FAR = 1e15
 _NOISE = (1e-2, 1e6)
-"""Where the noise multiplier is looked for."""
+"""Range of noise multipliers that is searched."""
 _MOST_STEPS = 100_000
-"""Each has noise of its own, so that a file could ask for any amount of memory."""
+"""Each step has its own noise, so without a limit a file could demand any amount of memory."""
+_CUT = 0.8
+"""Distance of the means of two halves from the cut, in standard deviations."""
+_DOUBT_OF_HALVES, _DOUBT_OF_PAIRS = 0.25, 0.1
+"""Squared relative error of components that were just split, and just merged."""
+_FIRST = 6
+"""One of this many steps is spent on the single normal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +53,12 @@ class ExpectationMaximization(Release):
 
     Attributes:
         dim: Number of columns.
-        num_components: Normals in the mixture.
-        steps: Of expectation-maximization; each is one mechanism.
-        spread: Standard deviation of a column if nothing else is known. Rows are about zero, and one
-            that is not finite counts as zero.
-        noise_multiplier: All steps together cost as much as so many steps with this; 0 for no noise,
-            without privacy.
+        num_components: Components of the mixture.
+        steps: Steps of expectation-maximization; each is one mechanism.
+        spread: Standard deviation of a column a priori. Rows are centered at about zero, and one that
+            is not finite counts as zero.
+        noise_multiplier: All steps together cost as much as `steps` mechanisms with this multiplier;
+            0 without privacy.
     """
 
     purpose: str = "mixture"
@@ -63,7 +75,7 @@ class ExpectationMaximization(Release):
 
     @property
     def noise_multipliers(self) -> tuple[float, ...]:
-        """One for each step: less noise where more components share the records."""
+        """One for each step, with less noise where more components share the records."""
         share = np.sqrt(np.array(sizes(self.num_components, self.steps), np.float64))
         return tuple((self.noise_multiplier / np.sqrt(share / share.mean())).tolist())
 
@@ -82,7 +94,8 @@ class ExpectationMaximization(Release):
 
     @property
     def grids(self) -> tuple[tuple[float, int], ...]:
-        return ((max(self.noise_multipliers), self.num_components * self._numbers),)
+        most = max(sizes(self.num_components, self.steps))  # there are more before the end
+        return ((max(self.noise_multipliers), most * self._numbers),)
 
     @property
     def rounds(self) -> int:
@@ -90,19 +103,11 @@ class ExpectationMaximization(Release):
 
     @property
     def _numbers(self) -> int:
-        """Of each component."""
+        """Released for each component."""
         return 1 + self.dim + self.dim * (self.dim + 1) // 2
 
     def priced(self, budget: Budget, others: Ledger) -> Self:
-        noise = calibration.calibrate(
-            lambda noise: replace(self, noise_multiplier=noise).event,
-            budget,
-            bracket=_NOISE,
-            increasing=False,
-            ledger=others,
-            what="noise_multiplier",
-        )
-        return replace(self, noise_multiplier=noise)
+        return self._with_least_noise(budget, others, bracket=_NOISE)
 
     def run(
         self, records: Sensitive[Float[np.ndarray, "rows dim"]], tools: Tools
@@ -129,5 +134,93 @@ class ExpectationMaximization(Release):
         return Released({**mixture, "num_records": float(belief.counts.sum())}, self.event)
 
     def result(self, value: dict[str, Any]) -> tuple[em.Mixture, float]:
-        """The mixture, and the number of records that its counts add up to."""
+        """The mixture, and the estimated number of records."""
         return em.Mixture(value["weights"], value["means"], value["factors"]), value["num_records"]
+
+
+def sizes(num_components: int, steps: int) -> tuple[int, ...]:
+    """The number of components at each of `steps` steps."""
+    if num_components == 1:
+        return (1,) * steps
+    most, plan = 2 * num_components, [1] * max(1, steps // _FIRST)
+    while plan[-1] < most:
+        plan.append(min(2 * plan[-1], most))
+    plan += [most] + [num_components] * max(1, steps - len(plan) - 1)
+    return tuple(plan[-steps:])  # its end, if there are too few steps for all of it
+
+
+def resized(belief: Belief, num_components: int) -> Belief:
+    """The belief with this many components, by splitting or merging."""
+    while len(belief.counts) < num_components:
+        belief = _split(belief)
+    while len(belief.counts) > num_components:
+        belief = _merged(belief)
+    return belief
+
+
+def _split(belief: Belief) -> Belief:
+    """Split the component with the largest weighted variance into two halves."""
+    mixture = belief.mixture
+    values, vectors = np.linalg.eigh(mixture.covariances)
+    i = int(np.argmax(mixture.weights * values[:, -1]))
+    away = _CUT * math.sqrt(values[i, -1]) * vectors[i, :, -1]
+    factor = np.linalg.cholesky(mixture.covariances[i] - np.outer(away, away))
+    halves = [
+        Belief(
+            mixture=Mixture(mixture.weights[[i]] / 2, mean[None], factor[None]),
+            counts=belief.counts[[i]] / 2,
+            doubt=np.maximum(belief.doubt[[i]], _DOUBT_OF_HALVES),
+            noise=belief.noise[[i]],
+        )
+        for mean in (mixture.means[i] + away, mixture.means[i] - away)
+    ]
+    return _together(_without(belief, [i]), *halves)
+
+
+def _merged(belief: Belief) -> Belief:
+    """Merge the two components whose union is closest to a normal, preserving its moments.
+
+    The distance is Runnalls' bound on the divergence (2007): half of the increase of the weighted log
+    determinants.
+    """
+    mixture = belief.mixture
+    i, j = np.triu_indices(len(mixture.weights), 1)
+    weight = mixture.weights[i] + mixture.weights[j]
+    part = mixture.weights[i] / weight
+    apart = mixture.means[i] - mixture.means[j]
+    covariances = _mean(part, mixture.covariances[i], mixture.covariances[j])
+    covariances += (part * (1 - part))[:, None, None] * apart[:, :, None] * apart[:, None, :]
+    logs = mixture.weights * _log_det(mixture.covariances)
+    best = int(np.argmin(weight * _log_det(covariances) - logs[i] - logs[j]))
+    a, b, part = int(i[best]), int(j[best]), part[[best]]
+    merged = Belief(
+        mixture=Mixture(
+            weight[[best]],
+            _mean(part, mixture.means[[a]], mixture.means[[b]]),
+            np.linalg.cholesky(covariances[[best]]),
+        ),
+        counts=belief.counts[[a]] + belief.counts[[b]],
+        doubt=np.maximum(np.maximum(belief.doubt[[a]], belief.doubt[[b]]), _DOUBT_OF_PAIRS),
+        noise=part**2 * belief.noise[[a]] + (1 - part) ** 2 * belief.noise[[b]],
+    )
+    return _together(_without(belief, [a, b]), merged)
+
+
+def _mean(
+    part: Float[np.ndarray, " k"], first: np.ndarray, second: np.ndarray
+) -> Float[np.ndarray, "k ..."]:
+    part = part.reshape(-1, *(1,) * (first.ndim - 1))
+    return part * first + (1 - part) * second
+
+
+def _log_det(matrices: np.ndarray) -> np.ndarray:
+    return np.linalg.slogdet(matrices)[1]
+
+
+def _without(belief: Belief, left_out: list[int]) -> Belief:
+    rest = np.delete(np.arange(len(belief.counts)), left_out)
+    return jax.tree.map(partial(np.take, indices=rest, axis=0), belief)
+
+
+def _together(*beliefs: Belief) -> Belief:
+    return jax.tree.map(lambda *values: np.concatenate(values), *beliefs)

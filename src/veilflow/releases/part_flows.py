@@ -1,4 +1,8 @@
-"""Flows for all parts at once, by Adam without privacy."""
+"""Flows for all parts at once, trained by Adam without privacy."""
+
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false, reportMissingTypeStubs=false
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,24 +27,24 @@ from veilflow.releases.part_densities import (
 from veilflow.releases.release import Monitor
 
 _STEPS = 50
-"""Of one call of the compiled program."""
+"""Steps in one call of the compiled program."""
 _LARGEST_GRADIENT = 10.0
 
-# without a rate, so that one compiled program serves every schedule
+# without a learning rate, so that one compiled program serves every schedule
 _OPTIMIZER = optax.chain(
     optax.zero_nans(), optax.clip_by_global_norm(_LARGEST_GRADIENT), optax.scale_by_adam()
 )
 
 
 class Architecture(Protocol):
-    """A kind of flow and its sizes; hashable, as programs are compiled for one."""
+    """A kind of flow and its sizes; hashable, because programs are compiled for each."""
 
     def build(self, dim: int, *, key: Any) -> Any:
-        """A fresh flow."""
+        """A new flow."""
         ...
 
     def num_parameters(self, dim: int) -> int:
-        """How many numbers are trained."""
+        """The number of trained parameters."""
         ...
 
 
@@ -49,9 +53,9 @@ class PartFlows(PartModels):
     """A flow for each part.
 
     Attributes:
-        steps: Of Adam, with cosine decay.
+        steps: Steps of Adam, with cosine decay.
         batch_size: Rows of a part in a step, drawn with replacement.
-        learning_rate: At the start.
+        learning_rate: The initial learning rate.
     """
 
     steps: int
@@ -81,7 +85,7 @@ class PartFlows(PartModels):
         flows = _fresh(flow, dim, wrap(secret.words("part", 0, len(parts))))
         draws = [np.random.default_rng(secret.words("batches", j, 1)[0]) for j in range(len(parts))]
         state = eqx.filter_vmap(_OPTIMIZER.init)(eqx.filter(flows, eqx.is_inexact_array))
-        # cosine decay; behind the last step the rate is zero, and so it is for a part without rows
+        # cosine decay; after the last step the rate is zero, and it always is for an empty part
         decay = np.cos(np.pi / 2 * np.arange(steps + _STEPS) / steps) ** 2
         rates = self.learning_rate * np.where(np.arange(steps + _STEPS) < steps, decay, 0.0)
         trained = np.array([len(rows) > 0 for rows in scaled])
@@ -111,7 +115,7 @@ def _fresh(flow: Architecture, dim: int, keys: Array) -> Any:
 
 @eqx.filter_jit
 def _steps(flows: Any, state: Any, batches: Array, rates: Array) -> Any:
-    """Several steps; one with a rate of zero changes nothing."""
+    """Several steps; a step with a rate of zero changes nothing."""
     moving, still = eqx.partition(flows, eqx.is_inexact_array)
 
     def loss(params: Any, rows: Array) -> Array:

@@ -1,8 +1,13 @@
 """Mixtures of normals for all parts at once, by expectation-maximization without privacy.
 
-Rows go through in pieces of a public size; a part whose rows have ended adds zeros, and a sum plus
-zero is the sum, bit by bit. So a part's mixture does not depend on how many rows the others have.
+Rows are processed in chunks of a public size. A part with no rows left adds zeros, and adding zero
+leaves a sum unchanged to the last bit. So the mixture of a part does not depend on how many rows the
+other parts have.
 """
+
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,9 +34,9 @@ from veilflow.releases.release import Monitor
 _CHUNK = 256
 """Rows of a part in one call of the compiled program."""
 _FLOOR = 1e-3
-"""Least variance in any direction, in units of the part's own."""
+"""Smallest variance in any direction, in units of the variance of the part."""
 _PRIOR_ROWS = 2.0
-"""Rows' worth of a broad normal in every component: none collapses onto a single record."""
+"""Weight of a broad normal prior, in rows: no component collapses onto a single record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +44,8 @@ class PartMixtures(PartModels):
     """A mixture of normals for each part.
 
     Attributes:
-        num_components: Normals of each.
-        iterations: Of expectation-maximization.
+        num_components: Components of each mixture.
+        iterations: Iterations of expectation-maximization.
     """
 
     num_components: int
@@ -64,7 +69,6 @@ class PartMixtures(PartModels):
         centers, scales = centers_and_scales(parts)
         scaled = standardized(parts, centers, scales)
         pieces = list(_pieces(scaled))
-        # first means are rows of the part
         mixtures = _first(scaled, self.num_components, secret)
         for done in range(self.iterations):
             totals = None
@@ -89,18 +93,18 @@ class PartMixtures(PartModels):
 
 
 def _pieces(parts: Sequence[Part]) -> Any:
-    """Blocks of (parts, chunk) rows with weights of 1, and of 0 behind the end of a part."""
+    """Blocks of (parts, chunk) rows with weights of 1, and of 0 after the last row of a part."""
     for start in range(0, max(1, *(len(part) for part in parts)), _CHUNK):
         rows = np.zeros((len(parts), _CHUNK, parts[0].shape[1]), np.float32)
         weights = np.zeros((len(parts), _CHUNK), np.float32)
         for j, part in enumerate(parts):
-            taken = part[start : start + _CHUNK]
-            rows[j, : len(taken)], weights[j, : len(taken)] = taken, 1.0
+            block = part[start : start + _CHUNK]
+            rows[j, : len(block)], weights[j, : len(block)] = block, 1.0
         yield rows, weights
 
 
 def _first(parts: Sequence[Part], num_components: int, secret: Secret) -> GaussianMixture:
-    """Means far apart: each is a row drawn by its squared distance to those before it."""
+    """Initial means by k-means++: rows drawn by their squared distance to earlier ones."""
     dim = parts[0].shape[1]
     means = np.empty((len(parts), num_components, dim))
     for j, rows in enumerate(parts):
@@ -119,21 +123,21 @@ def _first(parts: Sequence[Part], num_components: int, secret: Secret) -> Gaussi
 
 
 def _maximized(count: np.ndarray, first: np.ndarray, second: np.ndarray) -> GaussianMixture:
-    """The mixtures of sums of weights, rows and products of rows, each by part and component."""
+    """The mixtures with these sums of responsibilities, rows and products of rows."""
     dim = first.shape[-1]
     total = count + _PRIOR_ROWS
     means = first / np.maximum(count, 1e-6)[..., None]
-    # around the mean; the prior is a normal of the part's own width at the same place
+    # around the mean; the prior is a normal with the variance of the part at the same place
     scatter = second - count[..., None, None] * means[..., :, None] * means[..., None, :]
     covariances = (scatter + _PRIOR_ROWS * np.eye(dim)) / total[..., None, None]
-    # float32 sums of rows far out may leave a direction without width, or with less than none
+    # float32 sums of distant rows may leave a direction with no variance, or a negative one
     widths, axes = np.linalg.eigh((covariances + np.swapaxes(covariances, -1, -2)) / 2)
     covariances = (axes * np.maximum(widths, _FLOOR)[..., None, :]) @ np.swapaxes(axes, -1, -2)
     return _mixtures(total / total.sum(axis=-1, keepdims=True), means, covariances)
 
 
 def _mixtures(weights: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> GaussianMixture:
-    """All mixtures as one: what `GaussianMixture.create` makes, with the part as first axis."""
+    """All mixtures as one module, with the part as first axis of every array."""
     factors = np.linalg.cholesky(covariances)
     arrays = np.log(weights), means, factors, np.tril(np.linalg.inv(factors))
     return GaussianMixture(
@@ -145,11 +149,11 @@ def _mixtures(weights: np.ndarray, means: np.ndarray, covariances: np.ndarray) -
 def _sums(
     mixtures: GaussianMixture, rows: Float[Array, "parts rows dim"], weights: Array
 ) -> tuple[Array, Array, Array]:
-    """Of each part and component: responsibilities, and rows and products of rows by them."""
+    """Sums of responsibilities, and of rows and products weighted by them, by part and component."""
 
     def one_part(mixture: GaussianMixture, rows: Array, weights: Array) -> Any:
         share = jax.vmap(jax.grad(lambda logs, row: _log_prob(mixture, logs, row)), (None, 0))
-        # chosen and not multiplied: whatever comes out behind the end of a part, it counts as zero
+        # selected, not multiplied: whatever the padding gives, even NaN, counts as zero
         counted = weights[:, None] > 0
         by_component = jnp.where(counted, jnp.nan_to_num(share(mixture.log_weights, rows)), 0.0)
         first = jnp.einsum("nk,nd->kd", by_component, rows)
@@ -160,5 +164,5 @@ def _sums(
 
 
 def _log_prob(mixture: GaussianMixture, log_weights: Array, row: Array) -> Array:
-    """Its gradient by the logarithms of the weights is what each component is responsible for."""
+    """The log-density; its gradient by the log weights is the vector of responsibilities."""
     return eqx.tree_at(lambda one: one.log_weights, mixture, log_weights).log_prob(row)

@@ -1,7 +1,7 @@
-"""The plan of a fit: everything that will be asked of the records, and what it costs together.
+"""The plan of a fit: every question to the records, and what all of them cost together.
 
-Composition is proved for mechanisms that are fixed before the data is seen. So a plan is made from
-declared facts alone; a fit executes it, and can release nothing that is not in it.
+Composition is proved for mechanisms that are fixed before the data are seen. So a plan is made from
+declared facts alone. A fit executes it, and cannot release anything that is not in it.
 """
 
 import hashlib
@@ -22,23 +22,23 @@ from veilflow.privacy.unit import Unit
 from veilflow.releases.release import Release
 
 SLACK = "distance of grid noise from Gaussian"
-"""Purpose of the entry that pays for noise which is Gaussian only up to a tiny distance."""
+"""Purpose of the entry that pays for noise that is Gaussian only up to a tiny distance."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitPlan(Tagged):
-    """What a fit will do. Public: it is the same whatever the records are.
+    """What a fit will do. A plan is public: it is the same whatever the records are.
 
     Attributes:
-        model: The estimator that the plan belongs to.
+        model: The name of the estimator.
         budget: What the whole fit may spend.
-        releases: In the order in which they are executed.
-        declared: The facts that a person declared and the fit takes as public, each in a few words.
-        num_records: The number of records, where it is declared.
+        releases: In the order of their execution.
+        declared: Facts that were declared and that the fit treats as public, each in a few words.
+        num_records: The number of records, if it was declared.
         seeded: Whether a person chose the seed of the noise.
         unit: What one record is.
-        conditions: What else the guarantee rests on, each in a sentence, such as that rows which a
-            person gave are public.
+        conditions: What else the guarantee rests on, one sentence each; for example, that rows
+            provided by the user are public.
     """
 
     model: str
@@ -52,7 +52,7 @@ class FitPlan(Tagged):
 
     @cached_property
     def ledger(self) -> Ledger:
-        """All that a fit will have spent, with what its guarantee rests on."""
+        """Everything that a fit will spend, with the assumptions of its guarantee."""
         ledger = spent_on(self.releases, self.budget, unit=self.unit)
         for assumption in self.assumptions:
             ledger = ledger.assuming(assumption)
@@ -60,7 +60,7 @@ class FitPlan(Tagged):
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """What the guarantee rests on, each once."""
+        """What the guarantee rests on, without duplicates."""
         facts = self.declared
         if self.num_records is not None:
             facts = (*facts, "the number of records")
@@ -68,34 +68,34 @@ class FitPlan(Tagged):
         if self.seeded and any(release.from_secret for release in self.releases):
             rest[Seeded()] = None
         rest |= dict.fromkeys(map(Conditional, self.conditions))
-        if not self.budget.private:  # nothing is promised that could rest on it
+        if not self.budget.private:  # there is no guarantee that could rest on them
             rest = {}
         return (*((Declared(facts),) if facts else ()), *rest)
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What the ledger adds up to."""
+        """The total of the ledger."""
         return self.ledger.guarantee(delta=self.budget.delta)
 
     @property
     def identity(self) -> str:
-        """A hash of all of it but for who chose the seed: what a checkpoint belongs to."""
+        """A hash that binds a checkpoint to the plan; it ignores who chose the seed."""
         text = json.dumps(plain(replace(self, seeded=False)), sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
 
     def release(self, kind: type[Release]) -> Any:
-        """The one release of a kind, or None where the plan has none."""
+        """The release of a kind, or None if the plan has none."""
         return next((one for one in self.releases if isinstance(one, kind)), None)
 
     def checked(self) -> Self:
-        """This plan, if its budget has room for it and its noise can be drawn.
+        """This plan, if its budget suffices and its noise can be drawn.
 
         Raises:
-            BudgetError: It has not. Nothing was spent.
-            ValueError: Two of its releases have one purpose, so that a run would mix up their values.
+            BudgetError: If the budget does not suffice. Nothing was spent.
+            ValueError: If two releases have the same purpose, so that a run would confuse their values.
         """
         if len({one.purpose for one in self.releases}) < len(self.releases):
-            raise ValueError("two releases of a plan have the same purpose.")
+            raise ValueError("two releases of the plan have the same purpose.")
         for one in self.releases:
             _check_grids(one)
         self.budget.admit(self.ledger)
@@ -109,17 +109,17 @@ class FitPlan(Tagged):
             for purpose, (epsilon, part) in shares.items()
         ]
         free = [one.purpose for one in self.releases if one.event is None]
-        lines += [f"  {purpose:{width}}  from what was released" for purpose in free]
+        lines += [f"  {purpose:{width}}  from released values" for purpose in free]
         return "\n".join([f"plan of {self.model}: {self.guarantee}", *lines])
 
 
 def spending(
     budget: Budget, releases: tuple[Release, ...], rest: int = -1, *, unit: Unit = Unit.ROW
 ) -> tuple[Release, ...]:
-    """Releases of which the one at `rest` takes all of the budget that the others leave.
+    """The releases, with the one at `rest` spending all of the budget that the others leave.
 
     Raises:
-        BudgetError: They leave nothing.
+        BudgetError: If they leave nothing.
     """
     if not budget.private or not releases:
         return releases
@@ -136,17 +136,17 @@ def spent_on(
     leave_out: int | None = None,
     unit: Unit = Unit.ROW,
 ) -> Ledger:
-    """The ledger of releases, and of what their noise owes for not being exactly Gaussian.
+    """The ledger of releases, including the price of noise that is not exactly Gaussian.
 
     Args:
-        releases: Each is one entry, but for what is derived from others.
-        budget: Of the whole fit.
-        leave_out: One whose price is not known yet. What its noise owes is in the ledger, as that
-            does not depend on how large the noise is.
+        releases: Each is one entry, except steps that are derived from others.
+        budget: The budget of the whole fit.
+        leave_out: The index of a release whose price is not known yet. The ledger includes the price
+            of its noise not being Gaussian, which does not depend on the size of the noise.
         unit: What one record is.
 
     Raises:
-        BudgetError: What noise owes is more than the budget's delta.
+        BudgetError: If that price exceeds the delta of the budget.
     """
     ledger = Ledger(unit=unit)
     for place, release in enumerate(releases):
@@ -167,11 +167,11 @@ def spent_on(
 
 
 def _check_grids(release: Release) -> None:
-    """Raise unless there is a grid for all noise of a release, before any is paid for."""
+    """Raise unless all noise of a release can be drawn, before any of it is paid for."""
     for noise, numbers in release.grids:
         try:
             if noise:
-                # with a sensitivity of 1: whether there is a grid depends on the noise over it
+                # with a sensitivity of 1: whether there is a grid depends on the multiplier alone
                 grid_for(1.0, noise_multiplier=noise, num_coordinates=max(1, numbers))
         except ValueError:
             raise BudgetError(

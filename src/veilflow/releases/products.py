@@ -1,31 +1,31 @@
-"""Sums of products of the cells that are there: what regressions of all columns on each other need."""
+"""Sums of products of observed cells: what regressing all columns on each other requires."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from jaxtyping import Float
 
-from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.events import Event, Gaussian, NonPrivate
+from veilflow.privacy.events import Event
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import gaussian_once
-from veilflow.releases.release import Release, Tools
+from veilflow.releases.release import Release, Tools, gaussian_event
+from veilflow.releases.rows import from_upper_triangle, upper_triangle
 
 _NOISE = (1e-3, 1e6)
-"""Where the noise multiplier is looked for."""
+"""Range of noise multipliers that is searched."""
 _SMALLEST = 1e-3
-"""No variance, in coordinates of [-1, 1], is below this."""
+"""Floor of variances, in coordinates of [-1, 1]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Products(Release):
-    """Mean and covariance of columns with gaps.
+    """Mean and covariance of columns with missing cells.
 
     Guarantee:
-        One Gaussian mechanism for add/remove of one row. A row is a = (which cells are there, the
+        One Gaussian mechanism for add/remove of one row. A row is a = (indicators of observed cells,
         cells), with cells in [-1, 1] and 0 where they are missing; |aa^T| = |a|^2 is at most twice
         the number of columns.
 
@@ -40,7 +40,7 @@ class Products(Release):
 
     @property
     def event(self) -> Event:
-        return Gaussian(self.noise_multiplier) if self.noise_multiplier else NonPrivate()
+        return gaussian_event(self.noise_multiplier)
 
     @property
     def num_draws(self) -> int:
@@ -55,15 +55,12 @@ class Products(Release):
         return self.dim * (2 * self.dim + 1)
 
     def priced(self, budget: Budget, others: Ledger) -> Self:
-        noise = calibration.calibrate(
-            Gaussian, budget, bracket=_NOISE, increasing=False, ledger=others, what="noise"
-        )
-        return replace(self, noise_multiplier=noise)
+        return self._with_least_noise(budget, others, bracket=_NOISE)
 
     def run(
         self, records: Sensitive[Float[np.ndarray, "rows dim"]], tools: Tools
     ) -> Released[np.ndarray]:
-        """Ask for the sums. A cell outside [-1, 1] is moved to it; one that is no number is missing."""
+        """Release the sums. Cells are clamped to [-1, 1]; one that is not finite is missing."""
         return gaussian_once(
             products(records.open()),
             noise_multiplier=self.noise_multiplier,
@@ -72,25 +69,20 @@ class Products(Release):
         )
 
     def result(self, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance over the pairs of cells that are there, made positive definite."""
+        """Mean and covariance over the pairs of observed cells, made positive definite."""
         dim = self.dim
-        upper = np.triu_indices(2 * dim)
-        whole = np.zeros((2 * dim, 2 * dim))
-        whole[upper] = value / np.where(upper[0] == upper[1], 1.0, 2.0**0.5)
-        whole = whole + np.triu(whole, 1).T
-        number = np.maximum(whole[:dim, :dim], 1.0)
-        mean = np.clip(np.diag(whole[:dim, dim:]) / np.diag(number), -1.0, 1.0)
-        means = whole[:dim, dim:].T / number  # of column i where column j is there
-        covariance = whole[dim:, dim:] / number - means * means.T
+        sums = from_upper_triangle(value, 2 * dim)
+        counts = np.maximum(sums[:dim, :dim], 1.0)
+        mean = np.clip(np.diag(sums[:dim, dim:]) / np.diag(counts), -1.0, 1.0)
+        means = sums[:dim, dim:].T / counts  # of column i over the rows with column j observed
+        covariance = sums[dim:, dim:] / counts - means * means.T
         values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
         return mean, (vectors * np.clip(values, _SMALLEST, None)) @ vectors.T
 
 
 def products(rows: Float[np.ndarray, "rows dim"]) -> ClippedSum:
-    """The sum over rows of aa^T, as its upper triangle with the norm of the whole."""
-    here = np.isfinite(rows)
-    cells = np.clip(np.where(here, rows, 0.0), -1.0, 1.0)
-    whole = np.concatenate([here, cells], axis=1)
-    upper = np.triu_indices(whole.shape[1])
-    weight = np.where(upper[0] == upper[1], 1.0, 2.0**0.5)
-    return ClippedSum((whole.T @ whole)[upper] * weight, 2.0 * rows.shape[1])
+    """The sum over rows of aa^T, as an upper triangle with the norm of the matrix."""
+    observed = np.isfinite(rows)
+    cells = np.clip(np.where(observed, rows, 0.0), -1.0, 1.0)
+    both = np.concatenate([observed, cells], axis=1)
+    return ClippedSum(upper_triangle(both.T @ both), 2.0 * rows.shape[1])

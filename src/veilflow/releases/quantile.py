@@ -11,17 +11,17 @@ from veilflow.releases.release import Release, Tools
 
 @dataclass(frozen=True, kw_only=True)
 class Quantile(Release):
-    """A quantile, chosen from an even grid by how close its rank is to the one asked for.
+    """A quantile, chosen from an even grid by how close its rank is to the requested one.
 
     Guarantee:
         epsilon-bounded range for add/remove of one record, hence epsilon-DP: the exponential
-        mechanism on ranks, each of which moves by at most one. A number beyond the range counts as
-        its end, and what is no number as the upper end.
+        mechanism on ranks, each of which moves by at most one. A number outside the range counts as
+        its nearest end, and NaN as the upper end.
 
     Attributes:
-        probability: Which quantile.
+        probability: The requested rank, between 0 and 1.
         epsilon: The price.
-        num_candidates: Points of the grid.
+        num_candidates: Number of grid points.
     """
 
     purpose: str = "threshold (private quantile)"
@@ -36,13 +36,9 @@ class Quantile(Release):
     def run(
         self, records: Sensitive[Any], tools: Tools, *, lower: float, upper: float
     ) -> Released[float]:
-        """Ask for the quantile.
+        """Choose a point of the grid from `lower` to `upper`, which are declared or released.
 
-        Args:
-            records: One number per record.
-            tools: Of the run; noise comes from the operating system.
-            lower: Where the grid begins: declared or released.
-            upper: Where it ends.
+        The randomness comes from the operating system, not from the secret of `tools`.
         """
         return quantile(
             records,

@@ -1,4 +1,8 @@
-"""A run: one execution of a plan. Secret, progress and checkpoint are handled here, and only here."""
+"""A run: one execution of a plan. Secret, progress and checkpoint are handled here and only here."""
+
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 
 import os
 import warnings
@@ -16,25 +20,25 @@ from veilflow.releases.plan import FitPlan
 from veilflow.releases.release import Query, Release, Tools
 
 _MARKS = 100
-"""A bar shows epsilon at so many places: accounting must not slow a release down."""
+"""Number of places at which a bar updates epsilon: accounting must not slow a release down."""
 
 
 class Run:
-    """Executes the releases of a plan in their order, each once.
+    """Executes the releases of a plan in order, each once.
 
-    With a checkpoint, a run that was interrupted goes on where it was: with the same secret, hence the
-    same noise, and with the values of all releases that were done. It pays for nothing twice.
+    With a checkpoint, an interrupted run resumes where it stopped: with the same secret, hence the same
+    noise, and with the values of all completed releases. It pays for nothing twice.
 
     Args:
-        plan: What is executed. Its budget must have room for it.
+        plan: The plan. Its budget must suffice.
         records: As they were read; a checkpoint is bound to them by a keyed hash.
-        seed: Of a run that repeats; None for a fresh secret.
+        seed: The seed of a reproducible run; None for a fresh secret.
         progress: Whether to show progress bars on standard error.
         checkpoint: A file for the state of the run.
 
     Raises:
-        BudgetError: The plan costs more than its budget.
-        PrivacyError: The checkpoint belongs to another plan or to other records.
+        BudgetError: If the plan costs more than its budget.
+        PrivacyError: If the checkpoint belongs to another plan or to other records.
     """
 
     def __init__(
@@ -61,24 +65,24 @@ class Run:
             assert self._file is not None
             if saved.context.get("plan") != plan.identity:
                 raise PrivacyError(
-                    "the checkpoint belongs to other settings. Going on would reuse its noise. "
+                    "the checkpoint belongs to other settings. Resuming it would reuse its noise. "
                     "Use the settings of the interrupted run, or another checkpoint path."
                 )
             self._file.check_records(saved, records)
             self.secret, self._kept = saved.secret, dict(saved.context["released"])
-        # whoever goes on with a run need not know its seed; that somebody did stays true
+        # whoever resumes a run need not know its seed; that somebody chose it remains true
         self.plan = replace(plan, seeded=self.secret.chosen)
         self._waiting = list(self.plan.releases)
         self._spent = Ledger(unit=plan.unit)
 
     def pay(self, release: Release, query: Query) -> Any:
-        """What a release lets out: executed now, or kept from before an interruption.
+        """The value of a release: executed now, or stored before an interruption.
 
         Raises:
-            PrivacyError: It is not the next one of the plan, or its event is not the planned one.
+            PrivacyError: If it is not the next release of the plan, or has another event than planned.
         """
         if not self._waiting or self._waiting[0] != release:
-            raise PrivacyError(f"{release.purpose} is not what the plan releases next.")
+            raise PrivacyError(f"{release.purpose} is not the next release of the plan.")
         if release.purpose not in self._kept:
             self._note(paid=release.purpose)
             with self._monitor(release) as monitor:
@@ -94,10 +98,10 @@ class Run:
         return release.result(self._kept[release.purpose])
 
     def finish(self) -> None:
-        """Remove the checkpoint: the model is safe, and the secret is not needed any more.
+        """Remove the checkpoint: the model is safe, and the secret is no longer needed.
 
         Raises:
-            PrivacyError: The plan has releases that were not executed.
+            PrivacyError: If a release of the plan was not executed.
         """
         if self._waiting:
             raise PrivacyError(f"{self._waiting[0].purpose} was planned and not released.")
@@ -105,19 +109,19 @@ class Run:
             self._file.delete()
 
     def _note(self, *, paid: str | None = None) -> None:
-        """Write down what is about to be paid, or all that was released."""
+        """Record what is about to be paid, or everything released so far."""
         if self._file is None:
             return
         context = self._file.context
         if paid in context["paid"]:
-            return  # by the run that was interrupted: what it kept of a training under way stays
+            return  # already recorded by the interrupted run, whose training state is kept
         names = [*context["paid"], *([paid] if paid else [])]
         self._file.note({**context, "paid": names, "released": self._kept}, self.secret)
 
     def _monitor(self, release: Release) -> Any:
         @cache
         def epsilon(mark: int) -> str:
-            # at the end of the hundredth: what is shown is never too small
+            # at the end of the interval, so that the displayed epsilon is never too small
             return f"epsilon {self._epsilon(release, -(-mark * release.rounds // _MARKS)):.3g}"
 
         def note(done: int) -> str:
@@ -129,7 +133,7 @@ class Run:
         return counting_bar(release.purpose, release.rounds, note=note, show=shown)
 
     def _epsilon(self, release: Release, done: int) -> float:
-        """A bound on what is spent so far, by the fast RDP accountant, capped by the whole."""
+        """A bound on the epsilon spent so far, by the fast RDP accountant and the budget."""
         event = release.event_after(done)
         so_far = self._spent
         if done and event is not None:
@@ -141,21 +145,21 @@ class Run:
 
 
 def _as_planned(released: Released[Any], release: Release) -> Any:
-    """The released value, if it was paid for as the plan says."""
+    """The released value, if its event is the planned one."""
     if released.event != release.event:
         raise PrivacyError(
             f"{release.purpose} did not cost what was planned, so nothing is released. This is a "
-            "mistake in veilflow: please report it with the settings of the fit."
+            "bug in veilflow: please report it with the settings of the fit."
         )
     return released.value
 
 
 def warn_before(plan: FitPlan) -> None:
-    """Warn of a budget that promises nothing, or too little for a declared number of records."""
+    """Warn if the budget is infinite, or too large for the declared number of records."""
     if not plan.budget.private:
         warnings.warn(
-            "epsilon is infinite: nothing is added to hide a record, and the result is not private. "
-            "Give a finite epsilon for whatever is to be released.",
+            "epsilon is infinite: no noise is added, and the result is not private. Use a finite "
+            "epsilon for anything that is to be released.",
             NotPrivateWarning,
             stacklevel=4,
         )

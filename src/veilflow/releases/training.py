@@ -1,4 +1,8 @@
-"""Training through the engine, as one entry of a plan."""
+"""Private training by the engine, as one entry of a plan."""
+
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +30,7 @@ from veilflow.releases.release import Release, Tools
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained, and how: made from the release, from what is declared and was released."""
+    """What is trained and how: made from the release, declared facts and released values."""
 
     plan: TrainingPlan
     model: Any
@@ -34,22 +38,22 @@ class Task:
     public_loss: PublicLossFn | None = None
     chunk_size: int | None = None
     num_parts: int | None = None
-    """For models of several parts, such as one for each class: how many there are."""
+    """Number of parts of a model that has several, such as one for each class."""
     common: Callable[[Any], Any] | None = None
-    """Of such models: the arrays that all parts have in common."""
+    """For such models: the arrays that all parts have in common."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateTraining(Release):
-    """Steps of noisy gradients.
+    """Training by noisy gradients.
 
     Guarantee:
         That of `TrainingPlan`: in each step a Poisson sample, clipped gradients, and Gaussian noise.
 
     Attributes:
-        settings: Steps, sampling rate and all else, nothing left open.
-        noise_multiplier: Noise over sensitivity; 0 for none, without privacy.
-        num_parameters: Numbers that are trained, at most.
+        settings: All settings of the training, none of them left open.
+        noise_multiplier: Noise over sensitivity; 0 without privacy.
+        num_parameters: The most parameters that are trained.
     """
 
     purpose: str = "training"
@@ -59,7 +63,7 @@ class PrivateTraining(Release):
 
     @property
     def steps(self) -> int:
-        """How many there are."""
+        """The number of steps."""
         assert self.settings.steps is not None
         return self.settings.steps
 
@@ -70,11 +74,11 @@ class PrivateTraining(Release):
         return self.settings.sampling_rate
 
     def plan(self, num_records: float, **objects: Any) -> TrainingPlan:
-        """What the engine runs.
+        """The plan that the engine executes.
 
         Args:
-            num_records: Declared or released, over the number of parts where there are several.
-            objects: A clipping or an optimizer instead of the named ones.
+            num_records: Declared or released, divided by the number of parts if there are several.
+            objects: A clipping or an optimizer in place of the named ones.
         """
         return self.settings.plan(
             noise_multiplier=self.noise_multiplier,
@@ -93,7 +97,7 @@ class PrivateTraining(Release):
 
     @property
     def num_draws(self) -> int:
-        # one number more than there are parameters: an adaptive clipping counts, too
+        # one number more than there are parameters: adaptive clipping releases a count
         return self.steps * (self.num_parameters + 1) if self.noise_multiplier else 0
 
     @property
@@ -117,19 +121,16 @@ class PrivateTraining(Release):
     def run(
         self, records: Sensitive[PyTree], tools: Tools, *, task: Task
     ) -> Released[list[np.ndarray]]:
-        """Train.
-
-        Args:
-            records: Arrays with the record as first axis.
-            tools: Of the run.
-            task: What is trained, and how.
+        """Train on arrays with the record as first axis.
 
         Returns:
             The arrays of the trained model, in the order of its tree.
         """
         if task.plan.event != self.event:
-            raise PrivacyError("the training is not the one that was priced. Please report this.")
-        same = {
+            raise PrivacyError(
+                "the training is not the one that was priced. Please report this bug."
+            )
+        same: dict[str, Any] = {
             "secret": tools.secret,
             "chunk_size": task.chunk_size,
             "checkpoint": tools.checkpoint,
@@ -140,7 +141,7 @@ class PrivateTraining(Release):
                 task.plan, task.loss, task.model, records, public_loss_fn=task.public_loss, **same
             )
         else:
-            parts = {"num_parts": task.num_parts, "common": task.common}
+            parts: dict[str, Any] = {"num_parts": task.num_parts, "common": task.common}
             released = train_parts(task.plan, task.loss, task.model, records, **parts, **same)
         return released.map(lambda model: [np.asarray(x) for x in arrays_of(model)])
 
@@ -151,9 +152,9 @@ def arrays_of(model: Any) -> list[Any]:
 
 
 def trained(model: Any, arrays: list[np.ndarray]) -> Any:
-    """`model` with arrays as `arrays_of` gives them, such as released ones, in place of its own."""
+    """`model` with other arrays, such as released ones, in the order of `arrays_of`."""
     own, rest = eqx.partition(model, eqx.is_array)
     leaves, tree = jax.tree.flatten(own)
     if [x.shape for x in leaves] != [x.shape for x in arrays]:
-        raise ValueError("the released arrays are those of another model.")
+        raise ValueError("the released arrays belong to another model.")
     return eqx.combine(jax.tree.unflatten(tree, [jnp.asarray(x) for x in arrays]), rest)

@@ -10,7 +10,7 @@ from veilflow.models.detect.fitted_ensemble import FittedEnsemble
 from veilflow.models.detect.likelihood import LikelihoodDetector
 from veilflow.models.detect.scoring import images_of_class, is_outside
 from veilflow.models.protocols import ImageModel
-from veilflow.releases.votes import overview
+from veilflow.releases.answers import overview
 from veilflow.reports import svg
 from veilflow.tabular.io import read_rows
 

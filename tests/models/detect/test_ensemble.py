@@ -21,7 +21,7 @@ from veilflow.models.detect.counter import InFile, InMemory
 from veilflow.models.detect.ensemble_plan import uniform_log_density
 from veilflow.models.domain import Ball, Box
 from veilflow.privacy.guarantees import Sensitive
-from veilflow.releases import votes as answering
+from veilflow.releases import answers as answering
 from veilflow.releases.answers import Answers
 from veilflow.releases.run import Run
 

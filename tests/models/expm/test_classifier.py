@@ -11,11 +11,11 @@ from veilflow.engine.optimizer import Optimizer
 from veilflow.privacy.assumptions import Declared, FloatSums, Generator, Seeded
 from veilflow.privacy.events import ExponentialMechanism, PureDP, Repeated
 from veilflow.privacy.guarantees import Sensitive
+from veilflow.releases.expm.draw import SAMPLERS, sampler_of
 from veilflow.releases.expm.flow_sampler import FlowSampler
 from veilflow.releases.expm.grid import GridSampler
 from veilflow.releases.expm.hmc import HmcSampler
 from veilflow.releases.expm.rejection import RejectionSampler
-from veilflow.releases.expm.samplers import SAMPLERS, sampler_of
 from veilflow.releases.expm.zoom import ZoomSampler
 
 NUM = 40
@@ -279,7 +279,7 @@ def test_a_frame_keeps_its_columns():
     ("settings", "error", "match"),
     [
         ({"prior": None}, TypeError, "prior must be a GaussianPrior"),
-        ({"loss": "bce"}, ValueError, "no bound"),
+        ({"loss": "bce"}, ValueError, "is unbounded"),
         ({"loss": lambda p, y: p}, TypeError, "cannot be seen"),
         ({"loss": vf.expm.BoundedLoss("l2", 3)}, ValueError, "3 classes and 2 are declared"),
         ({"sampler": "gibbs"}, ValueError, "sampler must be one of 'zoom'"),
@@ -333,7 +333,7 @@ def test_bounds_for_other_columns_are_refused():
     [
         ({"sampler": "rejection", "budget": vf.Budget(10.0, 0)}, r"may take e\^400 trials"),
         ({"sampler": GridSampler(per_axis=2000)}, "out of reach"),
-        ({"sampler": GridSampler(candidates=[[0.0]])}, "takes 2 parameters"),
+        ({"sampler": GridSampler(candidates=[[0.0]])}, "network has 2 parameters"),
     ],
 )
 def test_out_of_the_samplers_reach_nothing_is_opened(settings, match, monkeypatch):

@@ -24,7 +24,7 @@ from veilflow.releases import count, training
 from veilflow.releases.marginals import choice
 from veilflow.releases.marginals import fit as marginal_fit
 from veilflow.releases.release import Tools
-from veilflow.releases.table import bounds, histograms, values
+from veilflow.releases.table import discovery, histograms
 from veilflow.tabular.codec import encode
 
 SCHEMA = small.SCHEMA.with_columns({"gain": vf.Numeric(nullable=True)})
@@ -65,8 +65,8 @@ def of_training(plan, loss, flow, records, **_):
 
 
 MECHANISMS = (
-    (values, "discover_categories", of_words),
-    (bounds, "private_bounds", of_bounds),
+    (discovery, "discover_categories", of_words),
+    (discovery, "private_bounds", of_bounds),
     (count, "count_records", of_count),
     (histograms, "gaussian_once", of_sum),
     (marginal_fit, "gaussian_once", of_sum),
@@ -198,7 +198,7 @@ def test_a_word_of_one_record_is_hardly_ever_discovered(epsilon):
     schema = vf.Schema(city=vf.OpenCategorical())
     budget = vf.Budget(epsilon=epsilon, delta=0.2)
     plan = vf.TableFlow(schema=schema, budget=budget, num_records=41).plan()
-    release, tools = plan.release(values.ColumnValues), Tools(Secret.fresh())
+    release, tools = plan.release(discovery.ColumnValues), Tools(Secret.fresh())
     said, runs = np.array(["rome"] * 40 + ["atlantis"], object), 400
     found = [release.run(Sensitive(said), tools).value for _ in range(runs)]
     hits = sum("atlantis" in words for words in found)

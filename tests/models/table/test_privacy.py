@@ -14,11 +14,11 @@ from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.mechanisms import discover_categories
 from veilflow.releases import count, training
 from veilflow.releases.marginals import fit as marginal_fit
-from veilflow.releases.table import bounds, histograms, values
+from veilflow.releases.table import discovery, histograms
 
 MECHANISMS = (
-    (values, "discover_categories"),
-    (bounds, "private_bounds"),
+    (discovery, "discover_categories"),
+    (discovery, "private_bounds"),
     (count, "count_records"),
     (histograms, "gaussian_once"),
     (marginal_fit, "gaussian_once"),

@@ -17,8 +17,8 @@ from veilflow.models.table.sizes import largest_flow
 from veilflow.privacy.assumptions import FloatSums, Generator, Seeded
 from veilflow.privacy.events import ApproximateDP
 from veilflow.privacy.grid_noise import closeness
-from veilflow.releases.table.bounds import _on_grid, widest
 from veilflow.releases.table.cells import cells_of, most_cells
+from veilflow.releases.table.discovery import _on_grid, widest
 from veilflow.releases.training import PrivateTraining
 
 mechanism = import_module("veilflow.privacy.mechanisms.gaussian")

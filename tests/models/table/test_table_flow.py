@@ -11,7 +11,7 @@ from tests.models.table import small
 from veilflow._core.keys import Secret
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.release import Tools
-from veilflow.releases.table.values import ColumnValues
+from veilflow.releases.table.discovery import ColumnValues
 
 QUICK = {"steps": 0, "warm_start": False, "hidden": ()}
 

@@ -11,7 +11,7 @@ from veilflow.privacy.budget import Budget
 from veilflow.privacy.events import ExponentialMechanism, PureDP, Repeated, Together
 from veilflow.privacy.guarantees import Released
 from veilflow.privacy.ledger import Ledger
-from veilflow.releases.expm.draw import ExponentialDraw
+from veilflow.releases.expm.draw import SAMPLERS, ExponentialDraw
 from veilflow.releases.expm.flow_sampler import FlowSampler
 from veilflow.releases.expm.grid import GridSampler
 from veilflow.releases.expm.grud import GruD
@@ -20,7 +20,6 @@ from veilflow.releases.expm.loss import BoundedLoss
 from veilflow.releases.expm.network import Logistic
 from veilflow.releases.expm.prior import GaussianPrior
 from veilflow.releases.expm.rejection import RejectionSampler
-from veilflow.releases.expm.samplers import SAMPLERS
 from veilflow.releases.expm.target import Target
 from veilflow.releases.expm.zoom import ZoomSampler
 from veilflow.releases.release import Release, Tools

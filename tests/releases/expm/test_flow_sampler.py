@@ -13,7 +13,7 @@ from tests.releases.expm.two_parameters import RECORDS, SAMPLERS, SENSITIVE, TAR
 from veilflow._core.keys import Secret
 from veilflow.privacy.events import ExponentialMechanism
 from veilflow.privacy.guarantees import Sensitive
-from veilflow.releases.expm import smooth
+from veilflow.releases.expm import target as targets
 from veilflow.releases.expm.flow_sampler import FLOWS, FlowSampler, divergence
 
 SHORT = FlowSampler(flow="planar", blocks=1, steps=3, samples=4, batch_size=16)
@@ -55,7 +55,7 @@ def test_reflections_never_become_matrices(key):
 
 
 def mean_of_divergences(sampler, *, num=800):
-    flow, records = sampler.build(2, key=jax.random.key(0)), smooth.on_device(RECORDS)
+    flow, records = sampler.build(2, key=jax.random.key(0)), targets.on_device(RECORDS)
     one = lambda key: divergence(flow, sampler, TARGET, records, key=key)  # noqa: E731
     found = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(1), num)), float)
     return found.mean(), found.std() / np.sqrt(num)
@@ -73,9 +73,9 @@ def test_batches_stand_for_all_records_and_more_samples_for_no_more_epsilon():
 
 @pytest.mark.parametrize("numbers", [1, 700, 2**26])
 def test_the_smooth_target_is_the_same_in_chunks_of_any_size(numbers, monkeypatch):
-    monkeypatch.setattr(smooth, "_NUMBERS", numbers)
+    monkeypatch.setattr(targets, "_NUMBERS", numbers)
     thetas = jnp.asarray([[1.0, -1.0], [0.0, 2.0], [3.0, 0.5]])
-    total = jax.jit(lambda thetas: smooth.log_densities(TARGET, thetas, RECORDS))
+    total = jax.jit(lambda thetas: targets.log_densities(TARGET, thetas, RECORDS))
     one = lambda theta: TARGET.log_density(theta, RECORDS)  # noqa: E731
     np.testing.assert_allclose(total(thetas), jax.jit(jax.vmap(one))(thetas), rtol=1e-5)
     gradient = jax.grad(lambda thetas: total(thetas).sum())(thetas)
@@ -86,7 +86,7 @@ def test_the_smooth_target_is_the_same_in_chunks_of_any_size(numbers, monkeypatc
 def test_the_smooth_target_is_the_exact_one_up_to_rounding():
     thetas = jnp.asarray([[1.0, -1.0], [-4.0, 2.0]])
     exact = -TARGET.rate * TARGET.losses(np.asarray(thetas), RECORDS)
-    np.testing.assert_allclose(smooth.log_weights(TARGET, thetas, RECORDS), exact, rtol=1e-4)
+    np.testing.assert_allclose(targets.log_weights(TARGET, thetas, RECORDS), exact, rtol=1e-4)
 
 
 def test_a_draw_carries_its_event_and_the_sampler_its_condition():

@@ -84,5 +84,5 @@ def test_bad_lists(candidates, match):
 
 
 def test_a_list_for_another_network_is_refused():
-    with pytest.raises(ValueError, match="have 3 numbers and the network takes 2"):
+    with pytest.raises(ValueError, match="have 3 numbers, but the network has 2"):
         GridSampler(candidates=np.zeros((4, 3))).points(target(1.0))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.releases.expm.arrays_of import largest_array
-from veilflow.releases.expm import smooth
+from veilflow.releases.expm import target as targets
 from veilflow.releases.expm.grud import GruD, Series
 from veilflow.releases.expm.loss import BoundedLoss
 from veilflow.releases.expm.prior import GaussianPrior
@@ -87,7 +87,7 @@ def test_many_parameters_and_records_at_once_are_one_by_one(rng):
     target = _target(NETWORK)
     summed = np.square(np.asarray(one) - labels).sum(axis=1)
     np.testing.assert_allclose(target.losses(thetas, (records, labels)), summed, atol=1e-3)
-    found = smooth.log_weights(target, jnp.asarray(thetas), smooth.on_device((records, labels)))
+    found = targets.log_weights(target, jnp.asarray(thetas), targets.on_device((records, labels)))
     np.testing.assert_allclose(found, -target.rate * summed, rtol=1e-4)
 
 
@@ -117,7 +117,7 @@ def test_hundreds_of_large_networks_fit_into_memory_chunk_by_chunk():
     labels = jax.ShapeDtypeStruct(shape[:1], jnp.int32)
     thetas = jax.ShapeDtypeStruct((num, wide.dim), jnp.float32)
     target = _target(wide)
-    gradient = jax.grad(lambda thetas, *data: smooth.log_weights(target, thetas, data).sum())
+    gradient = jax.grad(lambda thetas, *data: targets.log_weights(target, thetas, data).sum())
     # the records themselves have 2^23 numbers, all outputs of all hours at once would have 2^33
     assert largest_array(gradient, thetas, records, labels) < 2**25
 

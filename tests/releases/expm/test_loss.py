@@ -62,7 +62,7 @@ def test_derivatives_are_finite_at_the_ends(name):
 
 @pytest.mark.parametrize("name", ["bce", "cross-entropy", "hinge"])
 def test_an_unbounded_loss_is_refused_with_the_reason(name):
-    with pytest.raises(ValueError, match=r"no bound.*'clipped-ce'"):
+    with pytest.raises(ValueError, match=r"unbounded.*'clipped-ce'"):
         BoundedLoss(name)
 
 

@@ -1,6 +1,8 @@
 """Rejection has the law of the grid, and a cap costs what it says."""
 
 import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from veilflow._core.keys import Secret
 from veilflow.privacy.events import ApproximateDP, ExponentialMechanism
 from veilflow.releases.expm import rejection
 from veilflow.releases.expm.grid import GridSampler
-from veilflow.releases.expm.rejection import RejectionSampler
+from veilflow.releases.expm.rejection import RejectionSampler, decide, exp_bounds, exp_coins
 
 SECRET = Secret.from_seed(0)
 
@@ -141,3 +143,54 @@ def test_out_of_reach_is_refused_with_the_reason():
 def test_the_number_of_records_must_be_declared():
     with pytest.raises(ValueError, match="needs num_records"):
         RejectionSampler().settled(target(0.1))
+
+
+# -- coins with probability exp(-x) ----------------------------------------------------------------
+
+EXPONENTS = st.fractions(min_value=0, max_value=400).filter(lambda x: x > 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(exponent=EXPONENTS, bits=st.sampled_from([64, 128, 320]))
+def test_bounds_enclose_the_exponential_and_are_close(exponent, bits):
+    low, high = exp_bounds(exponent, bits=bits)
+    assert high - low <= 3
+    with localcontext() as context:
+        context.prec = 400
+        exact = (-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp() * 2**bits
+        assert low <= exact <= high
+
+
+@pytest.mark.parametrize(("exponent", "unit"), [(3, Fraction(1, 7)), (40, Fraction(1))])
+def test_words_next_to_the_border_are_decided_by_further_bits(exponent, unit, monkeypatch):
+    """A word that shares all 64 bits with exp(-x) is below it for low further bits only."""
+    low, high = exp_bounds(exponent * unit, bits=64)
+    words = np.array([low - 2, low, high + 1], np.uint64)
+    given = np.full(3, exponent)
+    for byte, middle in ((b"\x00", True), (b"\xff", False)):
+        monkeypatch.setattr(rejection.os, "urandom", lambda n, byte=byte: byte * n)
+        assert decide(words, given, unit=unit).tolist() == [True, middle, False]
+
+
+def test_an_exponent_of_zero_always_comes_up_and_a_huge_one_does_not():
+    words = np.array([0, 2**64 - 1], np.uint64)
+    assert decide(words, np.zeros(2, np.int64), unit=Fraction(1)).all()
+    assert not decide(words, np.full(2, 10**6), unit=Fraction(1))[1]
+
+
+def test_a_chance_too_small_for_double_precision_is_still_decided_exactly(monkeypatch):
+    """exp(-1000) is 2^-1443 or so: only bits that are all zero that far are below it."""
+    monkeypatch.setattr(rejection.os, "urandom", lambda n: b"\x00" * n)
+    zero = np.zeros(1, np.uint64)
+    assert decide(zero, np.array([1000]), unit=Fraction(1)).all()
+    monkeypatch.setattr(rejection.os, "urandom", lambda n: b"\x00" * (n - 1) + b"\x01")
+    assert not decide(zero, np.array([1000]), unit=Fraction(1)).any()
+
+
+def test_frequencies():
+    """A false alarm once in ten million runs."""
+    num = 40_000
+    for exponent in (1, 5, 20):
+        share = exp_coins(np.full(num, exponent), unit=Fraction(1, 10)).mean()
+        expected = math.exp(-exponent / 10)
+        assert abs(share - expected) < 5.4 * math.sqrt(expected * (1 - expected) / num)

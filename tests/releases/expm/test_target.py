@@ -134,7 +134,7 @@ def test_epsilon_of_zero_is_refused():
 
 
 def test_loss_and_network_must_be_for_as_many_classes():
-    with pytest.raises(ValueError, match="2 classes and the network for 3"):
+    with pytest.raises(ValueError, match="2 classes and the network 3"):
         Target(
             network=Logistic(num_features=2, num_classes=3),
             loss=BoundedLoss("l2"),

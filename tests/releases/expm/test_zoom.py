@@ -70,7 +70,7 @@ def test_the_schedule_is_settled_from_public_facts():
 
 
 def test_a_schedule_that_is_not_settled_has_no_price():
-    with pytest.raises(ValueError, match="not settled"):
+    with pytest.raises(ValueError, match="not determined"):
         ZoomSampler().event(1.0)
     with pytest.raises(ValueError, match="needs num_records"):
         ZoomSampler().draw(target(1.0), SENSITIVE, secret=SECRET)

@@ -59,7 +59,7 @@ def test_a_plan_is_frozen():
         ({"sizes": ()}, "num_columns"),
         ({"sizes": (3, 0)}, "size must be at least 1"),
         ({"mu": 0.0}, "mu must be positive"),
-        ({"ordered": (True,)}, "ordered must say yes or no"),
+        ({"ordered": (True,)}, "ordered must have one entry"),
         ({"label": 6}, "label must be a column from 0 to 5"),
         ({"label": -1}, "label"),
         ({"label_weight": 0.0}, "label_weight"),

@@ -9,7 +9,6 @@ import pytest
 from tests.releases.marginals.chained import chained
 from veilflow._core import codec
 from veilflow._core.keys import Secret
-from veilflow.engine import Checkpoint
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.marginals import MarginalPlan, private_marginal_model
 from veilflow.releases.marginals import fit as fits
@@ -25,28 +24,6 @@ def test_the_price_does_not_depend_on_how_many_codes_there_turn_out_to_be():
     assert fewer.rounds == RELEASE.rounds
     assert fewer.num_draws < RELEASE.num_draws
     assert codec.restored(Release, json.loads(json.dumps(codec.plain(RELEASE)))) == RELEASE
-
-
-def test_what_is_released_is_kept_by_a_checkpoint_and_gives_the_same_model(tmp_path, monkeypatch):
-    monkeypatch.setattr(fits, "_ROWS", 2048)
-    table, secret = chained(500, seed=0), Secret.from_seed(1)
-    rows, sizes = table.train, table.sizes
-    release = Marginals(most_codes=sizes, label=table.label, mu=4.0)
-    known = {"sizes": sizes, "ordered": table.ordered, "num_records": 500}
-    seen: list[int] = []
-    released = release.run(Sensitive(rows), Tools(secret, seen.append), **known)
-    assert released.event == release.event
-    assert seen == list(range(1, release.rounds + 1))
-    file = Checkpoint(tmp_path / "run")
-    file.begin(secret, {"released": released.value}, records=Sensitive(rows))
-    again = Checkpoint(tmp_path / "run").read()
-    assert again is not None
-    one, two = (release.result(x) for x in (released.value, again.context["released"]))
-    assert one.cliques == two.cliques
-    key = jax.random.key(0)
-    np.testing.assert_array_equal(one.sample(300, key), two.sample(300, key))
-    for j in range(len(sizes)):
-        np.testing.assert_array_equal(one.marginal((j,)), two.marginal((j,)))
 
 
 def test_the_value_stands_for_the_model_that_was_fitted(monkeypatch):

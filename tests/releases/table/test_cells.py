@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import veilflow as vf
 from veilflow.models.table.coder import CodedColumn, Coder, bins_of
 from veilflow.releases.table.cells import cells_of
-from veilflow.releases.table.tree import estimate, level_sizes, weighted_counts
+from veilflow.releases.table.histograms import estimate, level_sizes, weighted_counts
 from veilflow.tabular.codec import decode, encode
 from veilflow.tabular.encoded import from_positions
 

@@ -9,8 +9,7 @@ from veilflow._core.keys import Secret
 from veilflow.privacy.events import ApproximateDP, NonPrivate, PureDP
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.release import Tools
-from veilflow.releases.table.bounds import ColumnBounds
-from veilflow.releases.table.values import ColumnValues
+from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 
 TOOLS = Tools(Secret.from_seed(0))
 WORDS = np.array(["b"] * 300 + ["a"] * 200 + ["c"] * 250 + ["alone"] + [None] * 100, object)

@@ -22,10 +22,9 @@ from veilflow.privacy.assumptions import Conditional
 from veilflow.privacy.events import NonPrivate
 from veilflow.privacy.guarantees import Guarantee, Sensitive
 from veilflow.privacy.ledger import Ledger
-from veilflow.releases.answers import Answers
+from veilflow.releases.answers import Answers, Votes
 from veilflow.releases.part_densities import PartDensities
 from veilflow.releases.plan import FitPlan
-from veilflow.releases.votes import Votes
 from veilflow.tabular.io import read_rows
 
 INTERNAL = (

@@ -10,9 +10,8 @@ from veilflow._core.errors import BudgetError
 from veilflow.models.detect.counter import Counter
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.mechanisms import SparseVector
-from veilflow.releases import votes as answering
-from veilflow.releases.answers import Answers
-from veilflow.releases.votes import Votes
+from veilflow.releases import answers as answering
+from veilflow.releases.answers import Answers, Votes
 
 Flags = Bool[np.ndarray, " answered"]
 

@@ -27,9 +27,8 @@ from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.unit import Unit
 from veilflow.releases.count import Count
-from veilflow.releases.expm.draw import ExponentialDraw
+from veilflow.releases.expm.draw import ExponentialDraw, sampler_of
 from veilflow.releases.expm.prior import Prior, check_prior
-from veilflow.releases.expm.samplers import sampler_of
 from veilflow.releases.expm.target import Target
 from veilflow.releases.plan import FitPlan
 from veilflow.releases.release import Query, Release

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int, Int32
 
 from veilflow.releases.table.cells import ColumnCells, cells_of
-from veilflow.releases.table.tree import estimate
+from veilflow.releases.table.histograms import estimate
 from veilflow.tabular.codec import EncodedRows
 from veilflow.tabular.columns import Column, Ordinal
 from veilflow.tabular.encoded import Vocabularies

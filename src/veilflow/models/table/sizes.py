@@ -17,9 +17,9 @@ from veilflow.flows.code_flow import CodeFlow
 from veilflow.flows.codebook import Codebook
 from veilflow.flows.variables import Continuous, Kind, Listed, Variables
 from veilflow.models.table.architecture import CodeArchitecture, HFlowArchitecture
-from veilflow.releases.table.bounds import widest
 from veilflow.releases.table.cells import cells_of, most_cells
-from veilflow.releases.table.tree import level_sizes
+from veilflow.releases.table.discovery import widest
+from veilflow.releases.table.histograms import level_sizes
 from veilflow.tabular.columns import Column, Numeric, OpenCategorical, Ordinal
 from veilflow.tabular.schema import Schema
 

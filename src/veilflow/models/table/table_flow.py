@@ -29,12 +29,10 @@ from veilflow.models.table.table_plan import TablePlan, plan_table
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.count import Count
-from veilflow.releases.derived import Derived
 from veilflow.releases.marginals.release import Marginals
-from veilflow.releases.release import Query, Release
-from veilflow.releases.table.bounds import ColumnBounds
+from veilflow.releases.release import Derived, Query, Release
+from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms
-from veilflow.releases.table.values import ColumnValues
 from veilflow.releases.training import PrivateTraining, Task
 from veilflow.tabular.raw import read_raw
 from veilflow.tabular.schema import Schema

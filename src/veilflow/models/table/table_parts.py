@@ -15,13 +15,11 @@ from veilflow.models.table.hflow_density import HFlowDensity
 from veilflow.models.table.table_plan import TablePlan
 from veilflow.models.table.warm_start import WARM, started_warm
 from veilflow.privacy.guarantees import Sensitive
-from veilflow.releases.derived import Derived
 from veilflow.releases.marginals.release import Marginals
-from veilflow.releases.release import Monitor
-from veilflow.releases.table.bounds import ColumnBounds
+from veilflow.releases.release import Derived, Monitor
 from veilflow.releases.table.cells import cells_of
+from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms
-from veilflow.releases.table.values import ColumnValues
 from veilflow.releases.training import PrivateTraining, trained
 from veilflow.tabular.columns import Ordinal
 from veilflow.tabular.encoded import EncodedRows, Vocabularies

@@ -19,9 +19,8 @@ from veilflow.releases.count import Count
 from veilflow.releases.marginals.release import Marginals
 from veilflow.releases.plan import FitPlan, spending
 from veilflow.releases.release import Release
-from veilflow.releases.table.bounds import ColumnBounds
+from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms
-from veilflow.releases.table.values import ColumnValues
 from veilflow.releases.training import PrivateTraining
 from veilflow.tabular.columns import Numeric, OpenCategorical
 from veilflow.tabular.schema import Schema

@@ -19,9 +19,8 @@ from veilflow.engine.observed import num_parameters
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.density import AbstractTableDensity, Loss
 from veilflow.nn.frozen import trainable_part
-from veilflow.releases.derived import Derived
 from veilflow.releases.marginals import MarginalModel
-from veilflow.releases.release import Monitor
+from veilflow.releases.release import Derived, Monitor
 from veilflow.releases.training import arrays_of
 
 _ROWS = 2**19

@@ -1,4 +1,4 @@
-"""Parameter vectors by the exponential mechanism, as one entry of a plan."""
+"""Parameter vectors drawn by the exponential mechanism, as one entry of a plan."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -7,6 +7,8 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float
 
+from veilflow._core import check
+from veilflow._core.errors import BudgetError
 from veilflow._core.fields import convert, count
 from veilflow._core.keys import Secret
 from veilflow.privacy import calibration
@@ -15,28 +17,35 @@ from veilflow.privacy.budget import Budget
 from veilflow.privacy.events import Event, Repeated, Together
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.ledger import Ledger
+from veilflow.releases.expm.flow_sampler import FlowSampler
+from veilflow.releases.expm.grid import GridSampler
+from veilflow.releases.expm.hmc import HmcSampler
+from veilflow.releases.expm.rejection import RejectionSampler
 from veilflow.releases.expm.sampler import CountingSampler, Sampler
 from veilflow.releases.expm.target import Target
+from veilflow.releases.expm.zoom import ZoomSampler
 from veilflow.releases.release import Release, Tools
 
 _BRACKET = 1e3
-"""The epsilon of one draw is looked for within this factor of an equal share."""
+"""The epsilon of one draw is searched within this factor of an equal share."""
+_KINDS = (ZoomSampler, RejectionSampler, GridSampler, FlowSampler, HmcSampler)
+SAMPLERS: dict[str, type[Sampler]] = {kind.name: kind for kind in _KINDS}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialDraw(Release):
-    """Parameter vectors, each drawn by itself from the density of the exponential mechanism.
+    """Parameter vectors, drawn independently from the density of the exponential mechanism.
 
     Guarantee:
         For add/remove of one record: the loss of a record lies between 0 and `target.loss.sensitivity`
         whatever the record and the parameters are, so it moves every utility in one direction by at
-        most that. Exact samplers then keep to `event` unconditionally; others do under the
+        most that. With an exact sampler `event` holds unconditionally; with others, under the
         assumption that is listed with it.
 
     Attributes:
         target: The density, with the epsilon of one draw.
-        sampler: How it is drawn from.
-        num_models: How many vectors are drawn. Each is paid for.
+        sampler: The method of sampling.
+        num_models: Number of vectors. Each is paid for.
     """
 
     purpose: str = "parameters"
@@ -71,11 +80,11 @@ class ExponentialDraw(Release):
 
     @property
     def num_records(self) -> int | None:
-        """What the sampler knows of the number of records; None where nobody declared it."""
+        """The number of records that the sampler uses; None if it was not declared."""
         return self.sampler.num_records if isinstance(self.sampler, CountingSampler) else None
 
     def knowing(self, num_records: int | None) -> Self:
-        """This release with the number of records, if the sampler needs it and does not have it."""
+        """This release with the number of records, if the sampler needs it and lacks it."""
         if not isinstance(self.sampler, CountingSampler):
             return self
         return replace(self, sampler=self.sampler.knowing(num_records))
@@ -84,17 +93,22 @@ class ExponentialDraw(Release):
         """This release with an epsilon for each draw.
 
         Raises:
-            ValueError: The target is out of the sampler's reach.
+            ValueError: If the sampler cannot handle the target.
         """
         target = replace(self.target, epsilon=epsilon)
         return replace(self, target=target, sampler=self.sampler.settled(target))
 
     def share(self, budget: Budget, others: Ledger) -> float:
-        """What each draw may cost by simple composition."""
+        """The epsilon of each draw under basic composition."""
         return (budget.epsilon - others.epsilon(delta=0.0)) / self.num_models
 
     def priced(self, budget: Budget, others: Ledger) -> Self:
         share = self.share(budget, others)
+        if share <= 0:
+            raise BudgetError(
+                f"nothing is left of epsilon={budget.epsilon:.4g} for {self.purpose}. Raise the "
+                "budget, or spend less on the other releases."
+            )
         equal = self.at(share)
         if budget.delta == 0:
             return equal
@@ -102,7 +116,7 @@ class ExponentialDraw(Release):
         def event(epsilon: float) -> Event:
             return _repeated(self.num_models, equal.sampler.event(epsilon))
 
-        # several choices compose to less than their sum where delta is not 0
+        # with a positive delta, several choices compose to less than their sum
         epsilon = calibration.calibrate(
             event,
             budget,
@@ -112,7 +126,7 @@ class ExponentialDraw(Release):
             guess=share,
             what="epsilon of a model",
         )
-        # pure releases may spend all of their share, whatever delta is
+        # pure releases may always spend their full share
         if budget.admits(others.spend(equal.event, purpose=self.purpose)):
             epsilon = max(epsilon, share)
         return equal.at(epsilon)
@@ -120,15 +134,10 @@ class ExponentialDraw(Release):
     def run(
         self, records: Sensitive[Any], tools: Tools, *, num_records: int | None = None
     ) -> Released[Float[np.ndarray, "models dim"]]:
-        """Draw.
-
-        Args:
-            records: Inputs and labels.
-            tools: Of the run.
-            num_records: Declared or released, for samplers that have to know it.
-        """
+        """Draw, given inputs and labels; `num_records` is for samplers that need it."""
         sampler = self.knowing(num_records).sampler
-        thetas, events = [], []
+        thetas: list[np.ndarray] = []
+        events: list[Event] = []
         for index in range(self.num_models):
             secret = _secret_of(tools.secret, index)
             drawn = sampler.draw(self.target, records, secret=secret)
@@ -145,8 +154,21 @@ def _repeated(times: int, event: Event) -> Event:
 
 
 def _secret_of(secret: Secret, index: int) -> Secret:
-    """A secret for one of several models, so that no two of them share a key."""
+    """A secret for one of several models, so that no two models share a key."""
     digest = hashlib.blake2b(
         index.to_bytes(8, "little"), key=secret.reveal(), person=b"one model", digest_size=32
     )
     return Secret(digest.digest(), chosen=secret.chosen)
+
+
+def sampler_of(given: Any) -> Sampler:
+    """The sampler with this name and its default settings, or `given` if it is a sampler."""
+    if isinstance(given, str):
+        check.one_of(tuple(SAMPLERS), sampler=given)
+        return SAMPLERS[given]()
+    if not isinstance(given, Sampler):
+        raise TypeError(
+            f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, or settings such as "
+            f"RejectionSampler(max_trials=10**6), got {type(given).__name__}."
+        )
+    return given

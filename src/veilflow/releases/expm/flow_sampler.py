@@ -1,4 +1,8 @@
-"""A flow trained towards the exponential mechanism's density, then drawn from once: ExpM+NF."""
+"""ExpM+NF: a flow is trained to approximate the exponential mechanism, and sampled once."""
+
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false, reportMissingTypeStubs=false
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -29,15 +33,14 @@ from veilflow.privacy.assumptions import Unproved
 from veilflow.privacy.events import Event, ExponentialMechanism
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.releases.expm.sampler import Sampler
-from veilflow.releases.expm.smooth import log_weights, num_records, on_device
-from veilflow.releases.expm.target import Target
+from veilflow.releases.expm.target import Target, log_weights, num_records, on_device
 
 FLOWS = ("planar", "sylvester", "realnvp", "spline")
 
 _BLOCK = 256
-"""Steps whose keys travel to the device together."""
+"""Steps whose keys are sent to the device together."""
 _BEND = 4.0
-"""Splines bend within this many deviations of the base."""
+"""Splines are not linear within this many deviations of the base."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +48,15 @@ class FlowSampler(Sampler):
     """Draws from a flow that was trained by reverse Kullback-Leibler divergence.
 
     The loss is the mean, over parameter vectors drawn from the flow, of their log-density under the
-    flow minus that under the target. The target's normalizing constant is left out, so the least loss
-    is unknown, and nothing shows from outside whether it was reached. Hence the assumption.
+    flow minus that under the target. The normalizing constant of the target is omitted, so the minimal
+    loss is unknown, and nothing shows whether it was reached. Hence the assumption.
 
-    Every setting is public. Steps and learning rates follow from them alone: a rate that waits for a
-    plateau of the loss, or a stop at a good one, would read the records once more.
+    All settings are public. Steps and learning rates follow from them alone: a rate that waits for a
+    plateau of the loss, or early stopping, would read the records once more.
 
     Guarantee:
-        Of `event`, under the `assumption`. The trained flow itself is not released: `fit` keeps it
-        behind the door.
+        `event`, under the `assumption`. The trained flow itself is not released: `fit` returns it as
+        a sensitive value.
 
     References:
         Bridges, Tombs, Stanley, "Differentially private training via the exponential mechanism and
@@ -61,20 +64,20 @@ class FlowSampler(Sampler):
     """
 
     flow: str = "sylvester"
-    """Which: "planar" and "sylvester" as published, with a trained scale and shift of every parameter
-    after the last block; "realnvp" and "spline" are couplings."""
+    """The architecture: "planar" and "sylvester" as published, with a trained scale and shift of every
+    parameter after the last block; "realnvp" and "spline" are couplings."""
     blocks: int = 4
     rank: int = 4
-    """Units and reflections of a Sylvester block; at most as many as there are parameters."""
+    """Units and reflections of a Sylvester block, limited by the number of parameters."""
     hidden: tuple[int, ...] = (64, 64)
-    """Sizes of the hidden layers of a coupling's network."""
+    """Hidden layers of the network of a coupling."""
     base_scale: float = 1.0
-    """Standard deviation of the normal that the flow starts from."""
+    """Standard deviation of the base distribution."""
     steps: int = 2_000
     samples: int = 64
-    """Parameter vectors drawn for each step."""
+    """Parameter vectors drawn in each step."""
     batch_size: int | None = None
-    """Records drawn for each step, with the sum rescaled to all; None for all of them."""
+    """Records drawn in each step, with the sum rescaled to all records; None for all of them."""
     optimizer: Optimizer = field(default_factory=lambda: Optimizer(learning_rate=1e-2))
 
     name: ClassVar[str] = "flow"
@@ -107,21 +110,23 @@ class FlowSampler(Sampler):
         return Released(np.nan_to_num(theta), self.event(target.epsilon))
 
     def fit(self, target: Target, records: Sensitive[PyTree], *, secret: Secret) -> Sensitive[Flow]:
-        """The trained flow, which nobody has paid for: every parameter of it knows the records."""
+        """The trained flow, which is sensitive: all of its parameters depend on the records."""
         data = on_device(records.open())
         flow = self.build(target.dim, key=secret.key("flow start"))
         trained, static = eqx.partition(flow, eqx.is_inexact_array)
         state = (trained, self.optimizer.build(self.steps).init(trained))
         for first in range(0, self.steps, _BLOCK):
             count = min(_BLOCK, self.steps - first)
-            words = np.zeros((_BLOCK, 2), np.uint32)  # one length, one compiled program
+            words = np.zeros(
+                (_BLOCK, 2), np.uint32
+            )  # always the same length, for one compiled program
             words[:count] = secret.words("flow train", first, count)
             inputs = (jnp.asarray(words), jnp.asarray(count))
             state = _run_block(self, static, target, data, *inputs, state)
         return Sensitive(eqx.combine(state[0], static), description="a flow", unit=records.unit)
 
     def build(self, dim: int, *, key: Key[Array, ""]) -> Flow:
-        """The flow before training: close to the identity over its base."""
+        """The untrained flow, which is close to the identity."""
         base = ScaledNormal(dim, self.base_scale)
         if self.flow in ("realnvp", "spline"):
             return realnvp(
@@ -135,8 +140,8 @@ class FlowSampler(Sampler):
                 actnorm=True,
             )
 
-        # Turned around: the published formula goes from base to parameters, ours from data to base.
-        # Both keep the diagonals' products above -1, and reflect vectors without building a matrix.
+        # Inverted: the published formula maps the base to parameters, ours maps data to the base.
+        # Both keep the products of the diagonals above -1, and reflect vectors without a matrix.
         def block(key: Key[Array, ""]) -> AbstractBijection:
             if self.flow == "planar":
                 return Invert(Planar.create(dim, key=key))
@@ -167,7 +172,7 @@ def _run_block(
     def step(i: Array, state: State) -> State:
         trained, memory = state
         gradient = jax.grad(loss)(trained, wrap(words[i]))
-        # a draw at which the target overflows says nothing
+        # a draw at which the target overflows is ignored
         gradient = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), g, 0.0), gradient)
         updates, memory = optimizer.update(gradient, memory, trained)
         return eqx.apply_updates(trained, updates), memory
@@ -178,10 +183,11 @@ def _run_block(
 def divergence(
     flow: Flow, settings: FlowSampler, target: Target, records: PyTree, *, key: Key[Array, ""]
 ) -> Float[Array, ""]:
-    """Reverse Kullback-Leibler divergence up to the target's constant, estimated by fresh draws.
+    """Reverse Kullback-Leibler divergence up to the constant of the target, estimated by new draws.
 
-    The mean, not the sum, over parameter vectors; a batch's utility times n / b. Both matter: a sum
-    over N vectors would train towards N times epsilon, a batch as it is towards b / n times.
+    It is the mean, not the sum, over parameter vectors, and the utility of a batch is scaled by n / b.
+    Both matter: a sum over N vectors would train towards N epsilon, an unscaled batch towards
+    epsilon b / n.
     """
     base_key, batch_key = jax.random.split(key)
     z = settings.base_scale * jax.random.normal(base_key, (settings.samples, flow.dim))
@@ -195,7 +201,7 @@ def divergence(
 def _batch(
     settings: FlowSampler, records: PyTree, *, key: Key[Array, ""]
 ) -> tuple[PyTree, float | Any]:
-    """Records for a step, and how many each of them stands for."""
+    """The records of a step, and the weight of each."""
     num, size = num_records(records), settings.batch_size
     if size is None or size >= num:
         return records, 1.0

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from veilflow._core.fields import convert, count
+from veilflow._core.fields import convert, count, optional
 from veilflow._core.keys import Secret
 from veilflow.privacy.events import Event, ExponentialMechanism
 from veilflow.privacy.guarantees import Released, Sensitive
@@ -17,16 +17,16 @@ from veilflow.releases.expm.sampler import Sampler
 from veilflow.releases.expm.target import Target
 
 _MOST = 2**20
-"""Candidates of a grid."""
+"""The most candidates of a grid."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridSampler(Sampler):
-    """One of all points of a public grid, or of a public list.
+    """Chooses from the points of a public grid, or from a public list.
 
-    The grid has a point in each of `per_axis` cells of equal prior mass, along every parameter. So
-    all its points have one weight, and the prior is in where they lie. The candidates of a list have
-    one weight, too: its prior is the list.
+    The grid has a point in each of `per_axis` cells of equal prior mass, along every parameter. So all
+    points have equal weight, and the prior is in their positions. The candidates of a list have equal
+    weight, too: the list is the prior.
 
     Guarantee:
         Pure epsilon, unconditionally.
@@ -34,21 +34,12 @@ class GridSampler(Sampler):
 
     per_axis: int = 401
     candidates: Any = field(default=None, repr=False)
-    """A list of parameter vectors, instead of a grid; public."""
+    """A public list of parameter vectors, instead of a grid."""
 
     name: ClassVar[str] = "grid"
 
     def __post_init__(self) -> None:
-        convert(self, per_axis=count(at_least=2))
-        if self.candidates is None:
-            return
-        listed = np.array(self.candidates, np.float32)
-        if listed.ndim != 2 or 0 in listed.shape or not np.isfinite(listed).all():
-            raise ValueError(
-                "candidates must be finite numbers, one row for each parameter vector, got shape "
-                f"{listed.shape}."
-            )
-        convert(self, candidates=lambda *_: tuple(map(tuple, listed.tolist())))
+        convert(self, per_axis=count(at_least=2), candidates=optional(_vectors))
 
     def event(self, epsilon: float) -> Event:
         return ExponentialMechanism(epsilon)
@@ -60,7 +51,7 @@ class GridSampler(Sampler):
     def draw(
         self, target: Target, records: Sensitive[Any], *, secret: Secret
     ) -> Released[Float[np.ndarray, " dim"]]:
-        del secret  # one choice, made with operating-system entropy
+        del secret  # the choice uses entropy of the operating system
         return chosen(target, records, self.points(target), epsilon=target.epsilon)
 
     def points(self, target: Target) -> Float[np.ndarray, "num dim"]:
@@ -77,7 +68,7 @@ class GridSampler(Sampler):
         if self.candidates is not None:
             if len(self.candidates[0]) != dim:
                 raise ValueError(
-                    f"candidates have {len(self.candidates[0])} numbers and the network takes {dim} "
+                    f"candidates have {len(self.candidates[0])} numbers, but the network has {dim} "
                     "parameters."
                 )
         elif self.per_axis**dim > _MOST:
@@ -86,6 +77,18 @@ class GridSampler(Sampler):
                 f"most {_MOST} points, so {math.floor(_MOST ** (1 / dim))} along each. Grids are for "
                 "one or two parameters; use sampler='zoom' for more."
             )
+
+
+def _vectors(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
+    """A rule for fields: finite parameter vectors in single precision."""
+    array = np.array(value, np.float32)
+    if array.ndim != 2 or 0 in array.shape or not np.isfinite(array).all():
+        raise ValueError(
+            f"{name} must be finite numbers, one row for each parameter vector, got an array of "
+            f"shape {array.shape}."
+        )
+    rows: list[list[float]] = array.tolist()
+    return tuple(map(tuple, rows))
 
 
 def chosen(
@@ -97,13 +100,13 @@ def chosen(
 ) -> Released[Float[np.ndarray, " dim"]]:
     """One of `thetas`, by the finite exponential mechanism at `epsilon`.
 
-    Sums of losses are exact as floats, so their sensitivity is; the choice is exact, too.
+    Sums of losses are exact as floats, hence so is their sensitivity; the choice is exact, too.
     """
     replace = target.adjacency is Adjacency.REPLACE_ONE
     index = choose(
         records,
         utility_fn=lambda data: -target.losses(thetas, data),
-        # `choose` doubles it for replacing a record, which moves a sum of losses from 0 to s by s
+        # `choose` doubles it for replacing a record, which moves a sum of losses by at most s
         sensitivity=target.loss.sensitivity / (2 if replace else 1),
         epsilon=epsilon,
         monotonic=not replace,

@@ -1,4 +1,8 @@
-"""GRU-D: a recurrent network for series with gaps, as a function of one flat parameter vector."""
+"""GRU-D: a recurrent network for series with missing values, as a function of one parameter vector."""
+
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 
 import math
 from dataclasses import dataclass
@@ -14,12 +18,12 @@ from veilflow.releases.expm.network import Network
 
 
 class Series(NamedTuple):
-    """One record: what was measured, where, and how long ago; or many, with a leading axis."""
+    """One record: values, which of them were measured, and when; or many, with a leading axis."""
 
     values: Float[Array | np.ndarray, "*records time features"]
-    """Scaled by public constants, so that 0 is what a healthy or usual value would be."""
+    """Scaled by public constants, so that 0 is a normal value."""
     mask: Float[Array | np.ndarray, "*records time features"]
-    """1 where a value was measured, 0 in a gap. What `values` has in a gap is never read."""
+    """1 where a value was measured, 0 where it is missing. Missing `values` are never read."""
     since: Float[Array | np.ndarray, "*records time features"]
     """Time since the same feature was last measured in the same record, or since the beginning."""
 
@@ -43,19 +47,19 @@ class _Weights(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class GruD(Network):
-    """A gated recurrent unit that knows what is missing.
+    """A gated recurrent unit that takes missing values into account.
 
-    In a gap a feature decays from its last value to 0, the public constant of usual values; the state
-    decays, too. With `m` the mask, `d` the time since, `x` the last value measured:
+    While a feature is missing, it decays from its last value to 0, the public constant of normal
+    values; the state decays, too. With mask `m`, time since measurement `d` and last value `x`:
 
         x^ = m x + (1 - m) exp(-max(0, w d + b)) x
         h  = exp(-max(0, W d + c)) h
         z, r = sigmoid(U [x^, m] + V h + b),  h~ = tanh(U [x^, m] + V (r h) + b)
         h  = (1 - z) h + z h~
 
-    and the output is sigmoid(v.h + b) of the last state. Every matrix is divided by the root of how
-    many numbers it sums, so that a prior of one scale suits all parameters. No dropout: the loss of a
-    record is to be a function of the parameters alone.
+    and the output is sigmoid(v.h + b) of the last state. Every matrix is divided by the square root of
+    its width, so that a prior with one scale suits all parameters. There is no dropout: the loss of a
+    record must be a function of the parameters alone.
 
     References:
         Che, Purushotham, Cho, Sontag, Liu, "Recurrent neural networks for multivariate time series
@@ -68,7 +72,7 @@ class GruD(Network):
         super().__post_init__()
         convert(self, hidden=count())
         if self.num_classes != 2:
-            raise ValueError(f"GRU-D tells two classes apart, got num_classes={self.num_classes}.")
+            raise ValueError(f"GRU-D has two classes, got num_classes={self.num_classes}.")
 
     @property
     def dim(self) -> int:
@@ -112,7 +116,7 @@ class GruD(Network):
         shapes = self._shapes()
         ends = np.cumsum([math.prod(shape) for shape in shapes])
         parts = jnp.split(theta, ends[:-1])
-        # a matrix is divided by the root of its width, a vector by 1
+        # matrices are divided by the square root of their width, vectors are not
         pairs = zip(parts, shapes, strict=True)
         scaled = (
             part.reshape(shape) / (math.sqrt(shape[1]) if len(shape) == 2 else 1.0)
@@ -125,7 +129,7 @@ class GruD(Network):
 def carried(
     values: Float[Array, "time features"], mask: Float[Array, "time features"]
 ) -> Float[Array, "time features"]:
-    """Each feature's last measured value, 0 before the first. No parameter enters."""
+    """The last measured value of each feature, 0 before the first. It uses no parameters."""
 
     def hour(last: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
         value, measured = now

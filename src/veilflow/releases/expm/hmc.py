@@ -1,4 +1,8 @@
-"""Hamiltonian Monte Carlo: a chain whose limit is the exponential mechanism's density."""
+"""Hamiltonian Monte Carlo: a chain whose limit is the density of the exponential mechanism."""
+
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -15,33 +19,32 @@ from veilflow.privacy.assumptions import Unproved
 from veilflow.privacy.events import Event, ExponentialMechanism
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.releases.expm.sampler import Sampler
-from veilflow.releases.expm.smooth import log_densities, on_device
-from veilflow.releases.expm.target import Target
+from veilflow.releases.expm.target import Target, log_densities, on_device
 
 _JITTER = 0.2
-"""Step sizes vary by this share, so that no path closes on itself."""
+"""Step sizes vary by this share, so that no trajectory is periodic."""
 _CALM = 10.0
-"""Of the search for a step size: how little the first transitions count."""
+"""Dual averaging: the weight of the first transitions is small for large values (t0)."""
 _PULL = 0.05
-"""Of the same: how strongly it is held to where it began."""
+"""Dual averaging: shrinkage towards the initial step size (gamma)."""
 _FORGET = 0.75
-"""Of the same: the power of the step number by which the running mean forgets."""
+"""Dual averaging: the exponent by which the running mean forgets (kappa)."""
 
 _CAUTION, _NARROW = 5.0, 0.01
-"""Of the spreads: as if so many more states had varied by this share of the prior's scale."""
+"""Prior of spreads: this many states, with this share of the scale of the prior as deviation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HmcSampler(Sampler):
     """The last state of a chain that starts at a draw from the prior.
 
-    The first half of the warm-up finds a step size; its second part also the spread of every
-    parameter, by which the second half rescales them and finds a step size anew. From then on the
-    transitions are of one fixed kind, whose limit is the target. How near to it `steps` of them come
-    is not known.
+    The first half of the warm-up finds a step size and, in its second part, the spread of every
+    parameter. The second half rescales the parameters by their spread and finds a step size again.
+    From then on all transitions have the same kernel, whose limit is the target. How close `steps` of
+    them come to it is unknown.
 
     Guarantee:
-        Of `event`, under the `assumption`.
+        `event`, under the `assumption`.
 
     References:
         Neal, "MCMC using Hamiltonian dynamics", 2011. Hoffman, Gelman, "The No-U-Turn sampler", 2014,
@@ -52,9 +55,9 @@ class HmcSampler(Sampler):
     steps: int = 500
     """Transitions after the warm-up."""
     leapfrogs: int = 16
-    """Gradients in a transition."""
+    """Leapfrog steps, hence gradients, of a transition."""
     acceptance: float = 0.8
-    """Share of accepted proposals that the step size is led to."""
+    """Acceptance rate towards which the step size is adapted."""
 
     name: ClassVar[str] = "hmc"
     assumption: ClassVar[Unproved | None] = Unproved(
@@ -76,7 +79,7 @@ class HmcSampler(Sampler):
     def run(
         self, target: Target, records: Sensitive[PyTree], *, secret: Secret, chains: int = 1
     ) -> Sensitive[Float[np.ndarray, "chains steps dim"]]:
-        """All states after the warm-up of chains that know nothing of each other. Not released."""
+        """All states of independent chains after the warm-up. They are not released."""
         data = on_device(records.open())
         thetas = target.prior.sample(secret.key("hmc start"), chains, target.dim)
         num = self.warmup + self.steps
@@ -86,7 +89,7 @@ class HmcSampler(Sampler):
 
 
 class _Place(NamedTuple):
-    """Where a chain is, and the slope of the target there."""
+    """A state of a chain, with the log density and its gradient."""
 
     theta: Float[Array, " dim"]
     log_density: Float[Array, ""]
@@ -94,7 +97,7 @@ class _Place(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """Dual averaging of the step size's logarithm."""
+    """Dual averaging of the logarithm of the step size."""
 
     start: Float[Array, ""]
     error: Float[Array, ""]
@@ -105,7 +108,7 @@ class _Search(NamedTuple):
     @classmethod
     def around(cls, log_step: Float[Array, ""]) -> "_Search":
         zero = jnp.zeros(())
-        # aimed above: too long a step is found out at once, too short a one is not
+        # biased upwards: a step that is too long is noticed at once, one that is too short is not
         return cls(log_step + jnp.log(10.0), zero, log_step, log_step, zero)
 
     def after(self, accepted: Float[Array, ""], *, aim: float) -> "_Search":
@@ -131,7 +134,7 @@ class _Spread(NamedTuple):
         return _Spread(mean, self.squares + (theta - self.mean) * (theta - mean), seen)
 
     def scales(self, prior: float) -> Float[Array, " dim"]:
-        """Standard deviations, held together while there are few states."""
+        """Standard deviations, regularized while there are few states."""
         variance = self.squares / jnp.maximum(self.seen - 1, 1)
         few = _CAUTION * (_NARROW * prior) ** 2
         return jnp.sqrt((self.seen * variance + few) / (self.seen + _CAUTION))
@@ -142,8 +145,10 @@ def _run_chains(
     settings: HmcSampler, target: Target, records: PyTree, thetas: Array, words: Array
 ) -> Float[Array, "chains steps dim"]:
     def place(theta: Array) -> _Place:
-        one = lambda theta: log_densities(target, theta[None], records)[0]  # noqa: E731
-        return _Place(theta, *jax.value_and_grad(one)(theta))
+        def log_density(theta: Array) -> Array:
+            return log_densities(target, theta[None], records)[0]
+
+        return _Place(theta, *jax.value_and_grad(log_density)(theta))
 
     def transition(
         here: _Place, log_step: Array, scales: Array, key: Key[Array, ""]
@@ -194,7 +199,7 @@ def _run_chains(
         search = _Search.around(jnp.log(jnp.asarray(0.1)))
         here, search, spread = warm_up(place(theta), search, scales, words[:half])
         if half:
-            # the old step was in units of the prior, the new one is in units of the spread
+            # the old step size was in units of the prior, the new one is in units of the spread
             scales, search = spread.scales(prior), _Search.around(jnp.log(jnp.asarray(0.1)))
         here, search, _ = warm_up(here, search, scales, words[half:end])
 

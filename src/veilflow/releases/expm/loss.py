@@ -1,4 +1,4 @@
-"""Losses of one record that have a bound, which is what the exponential mechanism needs of them."""
+"""Bounded losses of one record, as the exponential mechanism requires them."""
 
 import math
 from dataclasses import dataclass
@@ -13,32 +13,32 @@ from veilflow._core.fields import convert, count, positive, word
 LOSSES = ("l2", "ramp", "clipped-ce")
 _UNBOUNDED = ("bce", "ce", "cross-entropy", "log", "logistic", "hinge", "mse")
 _LARGEST = 16.0
-"""Of a bound: sums of losses are whole numbers of 32 bits within a chunk of records."""
+"""Largest bound: sums of losses are 32-bit integers within a chunk of records."""
 _SMALLEST = 1e-7
-"""Of a probability whose logarithm is taken; below, every bounded loss is at its bound."""
+"""Smallest probability whose logarithm is taken; below it, every bounded loss is at its bound."""
 
 
 @dataclass(frozen=True)
 class BoundedLoss:
-    """What a record costs, from 0 to `sensitivity`, by the probabilities that a network gives it.
+    """The loss of one record, from 0 to `sensitivity`, given the probabilities of a network.
 
-    "l2" is the squared distance between the probabilities and the truth. "ramp" falls in a line from
-    1 to 0 while the log odds of the true class rise from -1 to 1. "clipped-ce" is the cross-entropy,
-    cut at `ceiling`.
+    "l2" is the squared distance between the probabilities and the true class. "ramp" falls linearly
+    from 1 to 0 as the log odds of the true class rise from -1 to 1. "clipped-ce" is the cross-entropy,
+    clipped at `ceiling`.
 
-    A frozen record and not a closure: equal losses share one compiled program.
+    This is a frozen dataclass and not a closure, so that equal losses share one compiled program.
     """
 
     name: str = "l2"
     num_classes: int = 2
-    """Two classes have one output, the probability of the second; more have one output each."""
+    """With two classes there is one output, the probability of the second; otherwise one for each."""
     ceiling: float = 4.0
-    """Where the cross-entropy is cut. No other loss looks at it."""
+    """Where the cross-entropy is clipped. Other losses ignore it."""
 
     def __post_init__(self) -> None:
         if self.name in _UNBOUNDED:
             raise ValueError(
-                f"loss={self.name!r} has no bound, so one record could move the sum of losses by any "
+                f"loss={self.name!r} is unbounded, so one record could move the sum of losses by any "
                 f"amount and no epsilon would hold. Use one of {', '.join(map(repr, LOSSES))}."
             )
         check.one_of(LOSSES, loss=self.name)
@@ -48,7 +48,7 @@ class BoundedLoss:
 
     @property
     def sensitivity(self) -> float:
-        """The largest loss of a record: how far one record moves a sum of losses, at most."""
+        """The largest loss of a record, hence the most that one record moves a sum of losses."""
         if self.name == "clipped-ce":
             return self.ceiling
         # |p - e|^2 for a one-hot e and probabilities p that sum to 1 goes up to 2, not 1
@@ -71,7 +71,7 @@ class BoundedLoss:
         return jnp.sum(jnp.square(outputs - jax.nn.one_hot(label, self.num_classes)))
 
     def _logs(self, outputs: Array, label: Array) -> tuple[Array, Array]:
-        """Log probability of the true class, and of the likeliest among the others."""
+        """Log probability of the true class, and of the most likely other class."""
         if self.num_classes == 2:
             true = jnp.where(label == 1, outputs, 1.0 - outputs)
             return _log(true), _log(1.0 - true)
@@ -81,7 +81,7 @@ class BoundedLoss:
 
 
 def _log(probability: Array) -> Array:
-    # NaN stays NaN: whoever sums it counts it as the largest loss
+    # NaN remains NaN: sums count it as the largest loss
     return jnp.log(jnp.where(probability < _SMALLEST, _SMALLEST, probability))
 
 

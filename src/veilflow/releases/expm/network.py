@@ -1,4 +1,15 @@
-"""Classifiers as pure functions of one flat parameter vector."""
+"""Classifiers as pure functions of one flat parameter vector, with sums that do not depend on order.
+
+A matrix product in floating point rounds, and how it rounds depends on the position of a row in the
+matrix. A new record moves the rows behind it, and could change the losses of all of them in the last
+bit; no bound on the record's own loss covers that. `exact_dot` first rounds both factors to grids, so
+coarse that no partial sum has more than 24 bits. Then float32 adds without rounding, and the output
+for a record depends on that record and on the parameters alone.
+"""
+
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 
 import itertools
 import math
@@ -13,22 +24,28 @@ from jaxtyping import Array, Float
 
 from veilflow._core.codec import Tagged
 from veilflow._core.fields import convert, count, each
-from veilflow.releases.expm.exact_dot import exact_dot
+
+VALUE_BITS = 11
+"""Values in [-1, 1] are rounded to multiples of 2^-11."""
+_WEIGHT_BITS = 13
+"""The absolute weights of a block sum to at most 2^13 units of the block."""
+_BLOCK = 256
+"""Weights that share a unit. Longer vectors are divided into blocks, which are added in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Network(Tagged, ABC):
-    """What targets and samplers know of a classifier: frozen sizes, by which programs are cached.
+    """The interface of a classifier: frozen sizes, which also identify compiled programs.
 
     Attributes:
-        num_features: Numbers in a row, or at each time of a series.
-        num_classes: How many classes are told apart.
+        num_features: Number of features of a row, or of each time step of a series.
+        num_classes: Number of classes.
     """
 
     exact: ClassVar[bool] = False
-    """Whether the outputs of a record depend on nothing but it and the parameters, to the last bit.
+    """Whether the outputs for a record depend only on it and the parameters, to the last bit.
 
-    See `exact_dot`. Where it is False, a guarantee says that float32 sums count as exact."""
+    See `exact_dot`. If it is False, the guarantee assumes that float32 sums are exact."""
 
     num_features: int
     num_classes: int = 2
@@ -39,16 +56,16 @@ class Network(Tagged, ABC):
     @property
     @abstractmethod
     def dim(self) -> int:
-        """How many parameters there are."""
+        """Number of parameters."""
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Roughly how many numbers one record takes on its way through, for one parameter vector."""
+        """Approximate number of intermediate values for one record and one parameter vector."""
 
     @abstractmethod
     def outputs(self, theta: Float[Array, " dim"], record: Any) -> Float[Array, "*outputs"]:
-        """Probabilities for one record: of the second of two classes, or one for each of more."""
+        """Probabilities for one record: of the second of two classes, or of each of more classes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +98,8 @@ class Logistic(Network):
 class Mlp(Network):
     """One or more hidden layers of tanh units over numbers in [-1, 1].
 
-    The weights of a layer are divided by the root of how many numbers it sums, so that a prior of one
-    scale suits all parameters.
+    The weights of a layer are divided by the square root of its width, so that a prior with one scale
+    suits all parameters.
     """
 
     exact: ClassVar[bool] = True
@@ -124,18 +141,62 @@ class Mlp(Network):
 
 
 def _layers(name: str, value: Any) -> tuple[int, ...]:
-    """A rule for fields: sizes of one or more hidden layers."""
+    """A rule for fields: the sizes of one or more hidden layers."""
     sizes = each(count())(name, value if isinstance(value, list | tuple) else (value,))
     if not sizes:
-        raise ValueError(f"{name} must name at least one layer. Without one use Logistic.")
+        raise ValueError(
+            f"{name} must have at least one layer. Use Logistic for a model without hidden layers."
+        )
     return sizes
 
 
 def _layer(weights: Float[Array, "out into"], values: Float[Array, " before"]) -> Array:
-    """One sum for each row of weights, whose last entry is an intercept."""
+    """One sum for each row of weights; the last weight of a row is its intercept."""
     with_one = jnp.concatenate([values, jnp.ones(1, values.dtype)])
     return jax.vmap(exact_dot, (0, None))(weights, with_one)
 
 
 def _probabilities(logits: Float[Array, " outputs"]) -> Array:
     return jax.nn.sigmoid(logits[0]) if logits.shape[0] == 1 else jax.nn.softmax(logits)
+
+
+def exact_dot(weights: Float[Array, " width"], values: Float[Array, " width"]) -> Float[Array, ""]:
+    """The dot product of `weights` and `values`, both rounded; derivatives ignore the rounding.
+
+    Args:
+        weights: Any finite numbers.
+        values: Numbers, which are clamped to [-1, 1]. NaN makes the result NaN.
+    """
+    values = _rounded(jnp.clip(values, -1.0, 1.0), jnp.asarray(2.0**-VALUE_BITS, values.dtype))
+    total = None
+    for start in range(0, weights.shape[0], _BLOCK):
+        block = weights[start : start + _BLOCK]
+        block = _rounded(block, _unit(block))
+        part = jnp.dot(block, values[start : start + _BLOCK], precision=jax.lax.Precision.HIGHEST)
+        # the sum of two numbers is rounded in one way only
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def _unit(block: Float[Array, " block"]) -> Float[Array, ""]:
+    """A power of two such that the block, rounded to it, has an absolute sum of at most 2^13 units.
+
+    The sum is increased by 1/32, for the half unit that rounding may add to each weight and for its
+    own rounding error: 2^13 * 32/33 + 256/2 < 2^13.
+    """
+    norm = jax.lax.stop_gradient(jnp.sum(jnp.abs(block))) * (1 + 2.0**-5)
+    exponent = jnp.frexp(norm)[1]
+    return jnp.ldexp(jnp.ones((), block.dtype), exponent - _WEIGHT_BITS)
+
+
+@jax.custom_jvp
+def _rounded(numbers: Float[Array, "*shape"], unit: Float[Array, ""]) -> Float[Array, "*shape"]:
+    """The nearest multiples of `unit`, a power of two, so that dividing by it is exact."""
+    return jnp.round(numbers / unit) * unit
+
+
+@_rounded.defjvp
+def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    # the derivative of a step function is zero, so that of the identity is used instead
+    return _rounded(*primals), tangents[0]

@@ -1,8 +1,11 @@
-"""Priors: the public distributions that parameters are drawn from before any record is seen.
+"""Priors: public distributions of the parameters, chosen before any record is seen.
 
-Losses are bounded, so without a prior the density exp(-loss) would not be one: its integral over all
-parameters is infinite. A prior is a declared fact. It is not scaled by epsilon.
+Losses are bounded, so without a prior exp(-loss) would have an infinite integral over all parameters
+and would not be a density. A prior is a declared fact. It is not scaled by epsilon.
 """
+
+# SciPy has no type stubs
+# pyright: reportMissingTypeStubs=false
 
 import math
 import os
@@ -20,7 +23,7 @@ from veilflow._core.fields import convert, positive
 
 @dataclass(frozen=True)
 class Prior(Tagged, ABC):
-    """Independent numbers around zero, all of one `scale`."""
+    """Independent parameters around zero, all with the same `scale`."""
 
     scale: float
 
@@ -33,18 +36,18 @@ class Prior(Tagged, ABC):
 
     @abstractmethod
     def sample(self, key: Key[Array, ""], num: int, dim: int) -> Float[Array, "num dim"]:
-        """Draws from a pseudorandom generator, for whatever needs no exactness."""
+        """Draws from a pseudorandom generator, where exactness is not needed."""
 
     @abstractmethod
     def quantile(self, share: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        """The number below which this share of the prior lies, one coordinate at a time."""
+        """The quantile function of one coordinate."""
 
     def from_entropy(self, num: int, dim: int) -> Float[np.ndarray, "num dim"]:
         """Draws from operating-system entropy, as float32.
 
-        Each number is the quantile of one of 2^53 equally likely shares. That is a finite
-        distribution, and it is the prior that a sampler built on these draws has exactly: what
-        floating point does to it is the same for all records.
+        Each number is the quantile of one of 2^53 equally likely shares. This finite distribution is
+        the exact prior of a sampler that uses these draws: floating point affects it in the same way
+        for all records.
         """
         words = np.frombuffer(os.urandom(8 * num * dim), dtype=np.uint64) >> np.uint64(11)
         shares = (words.astype(np.float64) + 0.5) * 2.0**-53
@@ -90,6 +93,6 @@ def check_prior(prior: object) -> None:
         given = "none was given" if prior is None else f"got {type(prior).__name__}"
         raise TypeError(
             f"prior must be a GaussianPrior or a LaplacePrior, {given}. Without one the exponential "
-            "mechanism has no density to draw from. Write prior=vf.GaussianPrior(2.0); its scale comes "
-            "from what is known of the problem, not from the records."
+            "mechanism has no density. Use for example prior=vf.GaussianPrior(2.0), with a scale that "
+            "follows from knowledge of the problem, not from the records."
         )

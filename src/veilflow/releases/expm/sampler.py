@@ -1,4 +1,4 @@
-"""What draws one parameter vector from a target, and what that costs."""
+"""Samplers: how one parameter vector is drawn from a target, and what that costs."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -19,54 +19,54 @@ from veilflow.releases.expm.target import Target
 
 @dataclass(frozen=True, kw_only=True)
 class Sampler(Tagged, ABC):
-    """Settings of one way to draw. All of them are public."""
+    """Settings of a sampling method. All of them are public."""
 
     name: ClassVar[str]
-    """The word that stands for its usual settings."""
+    """The name that stands for its default settings."""
     assumption: ClassVar[Unproved | None] = None
-    """What the guarantee of a draw rests on; None where it rests on nothing but a bounded loss, and
-    all that matters is drawn from operating-system entropy."""
+    """What the guarantee of a draw rests on; None if it rests on the bounded loss alone, and all
+    randomness that matters comes from the operating system."""
 
     def settled(self, target: Target) -> Self:
-        """These settings with all that decides the price, from public facts alone.
+        """These settings with everything that determines the price, from public facts alone.
 
         Raises:
-            ValueError: The target is out of this sampler's reach.
+            ValueError: If this sampler cannot handle the target.
         """
         return self
 
     @abstractmethod
     def event(self, epsilon: float) -> Event:
-        """What one draw costs: known before the records are."""
+        """The price of one draw, which does not depend on the records."""
 
     @abstractmethod
     def draw(
         self, target: Target, records: Sensitive[Any], *, secret: Secret
     ) -> Released[Float[np.ndarray, " dim"]]:
-        """One parameter vector; another one needs another secret, and is paid for again.
+        """One parameter vector. A second one needs another secret and is paid for again.
 
         Args:
             target: The density, with its epsilon.
             records: Inputs and labels.
-            secret: Source of all randomness that no exact guarantee rests on.
+            secret: Source of all randomness on which no exact guarantee rests.
 
         Returns:
-            The parameters, which cost `event(target.epsilon)`.
+            The parameters, at a price of `event(target.epsilon)`.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountingSampler(Sampler):
-    """A sampler that has to know roughly how many records there are."""
+    """A sampler that needs the approximate number of records."""
 
     num_records: int | None = None
-    """Declared, or released by a private count. Privacy does not rest on its being right."""
+    """Declared, or released by a private count. Privacy does not depend on its accuracy."""
 
     def __post_init__(self) -> None:
         convert(self, num_records=optional(count()))
 
     def knowing(self, num_records: int | None) -> Self:
-        """These settings with the number of records, unless it was set before."""
+        """These settings with the number of records, unless they have one."""
         if self.num_records is not None or num_records is None:
             return self
         return dataclasses.replace(self, num_records=num_records)
@@ -74,7 +74,7 @@ class CountingSampler(Sampler):
     def _counted(self) -> int:
         if self.num_records is None:
             raise ValueError(
-                f"{type(self).__name__} needs num_records: declare how many records there are, or "
+                f"{type(self).__name__} needs num_records: declare the number of records, or "
                 "release a private count first."
             )
         return self.num_records

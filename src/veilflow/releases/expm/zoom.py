@@ -1,16 +1,16 @@
-"""A search by a few rounds of the finite exponential mechanism, exact at each of them.
+"""A search by a few rounds of the finite exponential mechanism, each of them exact.
 
-Round by round one of many candidates is chosen. The first come from the prior, later ones from a
-normal around the last choice, whose deviation shrinks by a public schedule. Which candidates there are
-depends on releases alone, so each round is the finite exponential mechanism and rounds compose: no
-density has to be trusted, and who knows the candidates knows nothing about the records.
+Each round chooses one of many candidates. The first candidates come from the prior, later ones from a
+normal around the last choice, whose deviation shrinks by a public schedule. The candidates depend on
+releases alone, so each round is the finite exponential mechanism, and the rounds compose: no density
+has to be trusted, and knowing the candidates reveals nothing about the records.
 
-The schedule, tuned on generated problems (`benchmarks/generated_labels.py`). With K candidates in D
-dimensions, the best of a cloud is nearer to what is looked for than the cloud's deviation, by a factor
-of about (15 / K)^(1/D): that is how clouds shrink, by 0.45 at most. They end at 28 / sqrt(epsilon n),
-about the deviation that the exponential mechanism itself would have for n records scaled to [-1, 1];
-finer differences cannot be told anyway. Narrow clouds have finer differences to tell than wide ones
-and get more of epsilon, in proportion to their deviation to the power of -0.6.
+The schedule was tuned on generated problems (`benchmarks/generated_labels.py`). With K candidates in D
+dimensions, the best of a cloud is nearer to the optimum than the deviation of the cloud by a factor of
+about (15 / K)^(1/D): clouds shrink by this factor, at most by 0.45. They end at 28 / sqrt(epsilon n),
+about the deviation of the exponential mechanism itself for n records scaled to [-1, 1]; finer
+differences cannot be distinguished anyway. Narrow clouds have to resolve finer differences than wide
+ones and get more of epsilon, in proportion to their deviation to the power of -0.6.
 """
 
 import dataclasses
@@ -34,24 +34,24 @@ _CROWD, _LEAST, _SLOWEST = 15.0, 0.45, 0.95
 _LAST = 28.0
 _FOCUS = 0.6
 _NOMINAL = 10_000
-"""Records that rounds are planned for where their number is to be counted."""
+"""Number of records for which rounds are planned if it is to be counted."""
 _MOST_ROUNDS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class ZoomSampler(CountingSampler):
-    """Candidates around the last choice, round by round closer to it.
+    """Candidates around the last choice, closer to it in each round.
 
     Guarantee:
         Pure epsilon, unconditionally: the sum over the rounds.
     """
 
     num_candidates: int = 16384
-    """Of each round."""
+    """Candidates of each round."""
     rounds: int | None = None
-    """None for what number of records, epsilon and dimension ask for."""
+    """None to choose by the number of records, epsilon and dimension."""
     growth: float | None = None
-    """Epsilon of a round over that of the round before; None for what the schedule asks for."""
+    """Epsilon of a round over that of the previous one; None to choose by the schedule."""
 
     name: ClassVar[str] = "zoom"
 
@@ -81,13 +81,13 @@ class ZoomSampler(CountingSampler):
     def epsilons(self, epsilon: float) -> tuple[float, ...]:
         """The epsilon of each round; they sum to `epsilon`."""
         if self.rounds is None or self.growth is None:
-            raise ValueError("the schedule is not settled: call settled(target) first.")
+            raise ValueError("the schedule is not determined: call settled(target) first.")
         weights = [self.growth**r for r in range(self.rounds)]
         first = [epsilon * weight / math.fsum(weights) for weight in weights[:-1]]
         return (*first, epsilon - math.fsum(first))
 
     def scales(self, target: Target) -> tuple[float, ...]:
-        """The deviation of the candidates of each round after the first, which come from the prior."""
+        """The deviation of the candidates in each round after the first."""
         rounds = len(self.epsilons(target.epsilon))
         if rounds == 1:
             return ()
@@ -100,7 +100,7 @@ class ZoomSampler(CountingSampler):
     def draw(
         self, target: Target, records: Sensitive[Any], *, secret: Secret
     ) -> Released[Float[np.ndarray, " dim"]]:
-        # candidates come from the secret, on which nothing rests; choices do not
+        # the secret determines the candidates, on which no guarantee rests, but not the choices
         settings = self.settled(target)
         epsilons = settings.epsilons(target.epsilon)
         num, dim = self.num_candidates, target.dim

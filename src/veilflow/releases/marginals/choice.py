@@ -1,4 +1,4 @@
-"""Which tables to measure next: those that the model of now gets most wrong."""
+"""The choice of tables to measure next: those on which the current model is most wrong."""
 
 import math
 from collections.abc import Sequence
@@ -22,23 +22,23 @@ from veilflow.releases.marginals.plan import MarginalPlan, Round
 from veilflow.releases.marginals.questions import Tally, misfit_sensitivity, misfits
 
 _RECORDS_PER_NOISE = 8.0
-"""Records that a cell should have on average, in standard deviations of its noise."""
+"""Average number of records of a cell that is worth measuring, in deviations of its noise."""
 _CROWDED = 1 / 32
-"""With this share of the cells it may have, a model's room is measured anew after each choice."""
+"""Above this share of its maximal cells, the size of the model is checked after each choice."""
 _SMOOTHING = 0.5
-"""Added to each cell of what a model expects, so that none is thought impossible."""
+"""Added to each cell of an expected table, so that no cell is impossible."""
 
 
 class Known(NamedTuple):
-    """What was released before a round, and the plan: none of it touches records.
+    """The plan and everything released before a round: none of it touches records.
 
     Attributes:
         plan: The plan.
         merging: How codes are merged.
-        num_records: As declared or estimated.
+        num_records: Declared or estimated.
         chosen: The sets of columns measured so far.
-        pool: Those that may still be asked for.
-        rows: Rows drawn from the model of now.
+        pool: The sets that may still be chosen.
+        rows: Rows drawn from the current model.
     """
 
     plan: MarginalPlan
@@ -50,7 +50,7 @@ class Known(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A table that might be asked for, what the model expects in its cells, and a weight."""
+    """A table that could be measured, its expected counts under the model, and its weight."""
 
     query: Query
     expected: np.ndarray
@@ -58,73 +58,74 @@ class Candidate(NamedTuple):
 
 
 def candidates(known: Known, step: Round) -> list[Candidate]:
-    """Tables not measured yet that the model has room for."""
+    """Tables that were not measured yet and that fit into the model."""
     plan, merging = known.plan, known.merging
     tally, most = Tally(known.rows, merging), _most_cells(known, step)
     together = together_in(len(plan.sizes), known.chosen)
-    layout, found = Layout(merging.sizes, together), []
+    layout = Layout(merging.sizes, together)
+    tables: list[Candidate] = []
     for columns in known.pool:
         if columns in known.chosen:
             continue
-        # bags of a good order may be smaller than those of the order there is
+        # another order of elimination may have smaller bags
         if layout.num_cells_with(columns) > plan.max_cells and not _fits(known, together, columns):
             continue
         query = merging.query(columns, most_cells=most)
         counts = tally.counts(query) + _SMOOTHING
         expected = counts * (known.num_records / counts.sum())
         weight = plan.label_weight if plan.label in columns else 1.0
-        found.append(Candidate(query, expected, weight))
-    return found
+        tables.append(Candidate(query, expected, weight))
+    return tables
 
 
 def private_choice(
-    tally: Sensitive[Tally], found: Sequence[Candidate], *, known: Known, step: Round
+    tally: Sensitive[Tally], options: Sequence[Candidate], *, known: Known, step: Round
 ) -> list[Candidate]:
     """Choose up to `step.num_choices` of the candidates, with their misfit as score.
 
     Guarantee:
-        As many exponential mechanisms of `step.epsilon`, for add/remove of one row: a misfit moves
-        by at most `misfit_sensitivity`, and all else in a score, and what strikes candidates out,
-        comes from releases.
+        At most that many exponential mechanisms of `step.epsilon`, for add/remove of one row: a misfit
+        moves by at most `misfit_sensitivity`. Everything else in a score, and everything that excludes
+        a candidate, comes from releases.
     """
-    scores = tally.map(lambda records: _scores(records, found, known), description="scores")
-    heaviest = max((candidate.weight for candidate in found), default=1.0)
+    scores = tally.map(lambda records: _scores(records, options, known), description="scores")
+    heaviest = max((candidate.weight for candidate in options), default=1.0)
     sensitivity = heaviest * misfit_sensitivity(known.num_records)
-    picked: list[Candidate] = []
-    left = list(range(len(found)))
+    chosen: list[Candidate] = []
+    left = list(range(len(options)))
     together = together_in(len(known.plan.sizes), known.chosen)
     for _ in range(step.num_choices):
         if not left:
             break
         at = _one_of(scores, left, sensitivity=sensitivity, epsilon=step.epsilon)
-        columns = found[at].query.columns
+        columns = options[at].query.columns
         left.remove(at)
         if not _fits(known, together, columns):
-            continue  # a lost choice: it no longer fits beside those of this round
-        picked.append(found[at])
+            continue  # a lost choice: it no longer fits together with those of this round
+        chosen.append(options[at])
         together = joined(together, columns)
-        # what the chosen table contains will be known by it
-        left = [i for i in left if not set(found[i].query.columns) <= set(columns)]
+        # tables contained in the chosen one will be known from it
+        left = [i for i in left if not set(options[i].query.columns) <= set(columns)]
         layout, most = Layout(known.merging.sizes, together), known.plan.max_cells
         if layout.num_cells > _CROWDED * most:
-            left = [i for i in left if layout.num_cells_with(found[i].query.columns) <= most]
-    return picked
+            left = [i for i in left if layout.num_cells_with(options[i].query.columns) <= most]
+    return chosen
 
 
-def _scores(tally: Tally, found: Sequence[Candidate], known: Known) -> np.ndarray:
-    """Misfits beyond those that a right model would have by chance, weighted."""
-    expected = [candidate.expected for candidate in found]
+def _scores(tally: Tally, options: Sequence[Candidate], known: Known) -> np.ndarray:
+    """Weighted misfits in excess of what a correct model would have by chance."""
+    expected = [candidate.expected for candidate in options]
     spread = 1 + known.num_records / len(known.rows)
     by_chance = [np.sqrt(2 / math.pi * spread * table).sum() for table in expected]
-    beyond = misfits(tally, [c.query for c in found], expected) - np.array(by_chance)
-    return np.array([candidate.weight for candidate in found]) * beyond
+    beyond = misfits(tally, [c.query for c in options], expected) - np.array(by_chance)
+    return np.array([candidate.weight for candidate in options]) * beyond
 
 
 def _one_of(
     scores: Sensitive[np.ndarray], left: list[int], *, sensitivity: float, epsilon: float
 ) -> int:
     of_left = scores.map(lambda all_: all_[left])
-    if epsilon == math.inf:  # a run without privacy, and the plan's event says so
+    if epsilon == math.inf:  # without privacy, and the event of the plan says so
         return left[int(of_left.open().argmax())]
     return left[choose(of_left, sensitivity=sensitivity, epsilon=epsilon).value]
 

@@ -1,7 +1,7 @@
-"""Merging codes: tables so coarse that their cells stand out of the noise.
+"""Merging of codes, so that the cells of a table stand out of the noise.
 
-A cell that holds fewer records than the noise says nothing, and a table of such cells only adds noise
-to a model. Which codes to merge follows from released counts of single columns.
+A cell with fewer records than the noise carries no information, and a table of such cells only adds
+noise to a model. Which codes are merged follows from released counts of single columns.
 """
 
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from jaxtyping import Float, Int
 from veilflow.releases.marginals.graph import Columns
 
 Groups = Int[np.ndarray, " codes"]
-"""The group that each code belongs to, counted from 0 without gaps."""
+"""The group of each code; groups are numbered from 0 without gaps."""
 Mass = Float[np.ndarray, " codes"]
 
 MOST_CODES = 256
-"""Codes of a column that are told apart beyond its own histogram: a byte holds them."""
+"""The most codes of a column that tables distinguish: they fit into a byte."""
 
 
 class Query(NamedTuple):
-    """A table of some columns, each with its codes merged into so many groups at most."""
+    """A table of some columns, with the codes of each merged into at most `resolution` groups."""
 
     columns: Columns
     resolution: tuple[int, ...]
@@ -30,20 +30,22 @@ class Query(NamedTuple):
 
 @dataclass(frozen=True)
 class Merging:
-    """How the codes of each column are merged, at any resolution. From releases only.
+    """How the codes of each column are merged, at any resolution. It uses releases only.
 
     Attributes:
-        masses: Share of each code of each column, as released.
-        orders: The codes of each column in the order in which neighbors may be merged.
+        masses: Released share of each code of each column.
+        orders: The codes of each column, in an order in which neighbors may be merged.
     """
 
     masses: tuple[Mass, ...]
     orders: tuple[Int[np.ndarray, " codes"], ...]
-    _made: dict[tuple[int, int], Groups] = field(default_factory=dict, repr=False)
+    _cache: dict[tuple[int, int], Groups] = field(
+        default_factory=dict[tuple[int, int], Groups], repr=False
+    )
 
     @classmethod
     def of(cls, masses: Sequence[Mass], ordered: Sequence[bool]) -> "Merging":
-        """Codes of an ordered column are merged with neighbors, others rare ones with rare ones."""
+        """Codes of an ordered column are merged with neighbors, those of others by their frequency."""
         orders = (
             np.arange(len(mass)) if keep else np.argsort(-mass, kind="stable")
             for mass, keep in zip(masses, ordered, strict=True)
@@ -52,13 +54,13 @@ class Merging:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Codes of each column."""
+        """Number of codes of each column."""
         return tuple(len(mass) for mass in self.masses)
 
     def query(self, columns: Columns, *, most_cells: float) -> Query:
-        """The finest table of these columns that has about `most_cells` cells at most.
+        """The finest table of these columns with at most about `most_cells` cells.
 
-        Columns with few codes keep them all; those with many share what is left.
+        Columns with few codes keep them all; those with many codes share the remaining resolution.
         """
         resolution, left = [0] * len(columns), max(most_cells, 1.0)
         few_first = sorted(range(len(columns)), key=lambda i: self.sizes[columns[i]])
@@ -69,31 +71,31 @@ class Merging:
         return Query(columns, tuple(resolution))
 
     def groups(self, query: Query) -> tuple[Groups, ...]:
-        """What the query does to the codes of each of its columns."""
+        """The groups of the codes of each column of the query."""
         return tuple(
             self.groups_of(c, k) for c, k in zip(query.columns, query.resolution, strict=True)
         )
 
     def groups_of(self, column: int, num_groups: int) -> Groups:
-        """The codes of one column in at most `num_groups` groups."""
+        """The codes of one column, merged into at most `num_groups` groups."""
         at = column, num_groups
-        if at not in self._made:
+        if at not in self._cache:
             order, mass = self.orders[column], self.masses[column]
             groups = np.empty(len(order), np.int64)
             groups[order] = _in_equal_parts(mass[order], num_groups)
-            self._made[at] = groups
-        return self._made[at]
+            self._cache[at] = groups
+        return self._cache[at]
 
 
 def num_groups(groups: Groups) -> int:
-    """How many groups there are."""
+    """Number of groups."""
     return int(groups[groups.argmax()]) + 1
 
 
 def without_rare(mass: Mass, *, least: float, ordered: bool) -> Groups:
-    """Groups that have a mass of `least` or more each, at most MOST_CODES of them.
+    """At most MOST_CODES groups, each with a mass of at least `least`.
 
-    Rare codes of an ordered column join their neighbors; others become one group.
+    Rare codes of an ordered column join their neighbors; those of others become one group.
     """
     if ordered:
         groups, within = np.zeros(len(mass), np.int64), 0.0
@@ -116,7 +118,7 @@ def without_rare(mass: Mass, *, least: float, ordered: bool) -> Groups:
 
 
 def flat_index(groups: Sequence[Groups]) -> Int[np.ndarray, " cells"]:
-    """The cell of the merged table that each cell of the full one goes to, both in C order."""
+    """The cell of the merged table for each cell of the full table, both in C order."""
     index = np.zeros(1, np.int64)
     for group in groups:
         index = (index[:, None] * num_groups(group) + group).ravel()
@@ -124,12 +126,12 @@ def flat_index(groups: Sequence[Groups]) -> Int[np.ndarray, " cells"]:
 
 
 def _in_equal_parts(mass: Mass, num_parts: int) -> Groups:
-    """Consecutive codes in at most `num_parts` groups, of equal mass as far as codes allow."""
+    """Consecutive codes in at most `num_parts` groups of approximately equal mass."""
     if num_parts >= len(mass):
         return np.arange(len(mass))
     groups, group, within, left = np.zeros(len(mass), np.int64), 0, 0.0, float(mass.sum())
     for i, weight in enumerate(mass.tolist()):
-        # a group is closed where the next code would take it further beyond its share than it lacks
+        # a group ends where the next code would overshoot its share by more than it lacks
         if i and group < num_parts - 1 and within + weight / 2 > left / (num_parts - group):
             left -= within
             group, within = group + 1, 0.0

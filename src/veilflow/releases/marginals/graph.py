@@ -1,8 +1,8 @@
-"""Elimination: from sets of columns that belong together to a chain of conditionals.
+"""Variable elimination: from cliques of columns to a chain of conditionals.
 
-Columns are eliminated one after another. A column and the columns it is then joined to are a bag: the
-column's conditional given the rest of its bag. All bags together are the model; their cells are what
-it costs in memory and time.
+Columns are eliminated one after another. A column and its remaining neighbors form a bag, which stands
+for the conditional of the column given its neighbors. All bags together are the model; their cells
+determine its memory and time.
 """
 
 import math
@@ -14,22 +14,22 @@ from jaxtyping import Bool
 
 Columns = tuple[int, ...]
 Together = Bool[np.ndarray, "columns columns"]
-"""Which columns share a clique: symmetric, and each column is with itself."""
+"""Which columns share a clique: a symmetric matrix with a diagonal of True."""
 
 _LARGEST_LOG = 700.0
 _MOST = 1e300
-"""More cells than this are not told apart."""
+"""Larger numbers of cells are not distinguished."""
 
 
 class Bag(NamedTuple):
-    """A column and those it depends on, which are eliminated later, in the order of elimination."""
+    """A column and its parents, which are eliminated later, in the order of elimination."""
 
     column: int
     parents: Columns
 
     @property
     def axes(self) -> Columns:
-        """The order of axes of the bag's table: the column itself is last."""
+        """The axes of the table of the bag: the column itself is last."""
         return (*self.parents, self.column)
 
 
@@ -42,7 +42,7 @@ def together_in(num_columns: int, cliques: Iterable[Columns]) -> Together:
 
 
 def joined(together: Together, clique: Columns) -> Together:
-    """The same with one clique more."""
+    """The same with an additional clique."""
     more = together.copy()
     more[np.ix_(clique, clique)] = True
     return more
@@ -59,10 +59,10 @@ def bags_of(sizes: Sequence[int], together: Together) -> tuple[Bag, ...]:
 
 
 class Layout:
-    """Bags of a graph, and what a further clique would add to them if their order stays.
+    """Bags of a graph, and how a further clique would enlarge them in the same order of elimination.
 
-    To eliminate anew for each of thousands of cliques takes minutes; this takes as long as the way
-    from the clique's columns to where they meet.
+    Eliminating again for each of thousands of cliques would take minutes. This only follows the path
+    from the columns of the clique to where they meet.
     """
 
     def __init__(self, sizes: Sequence[int], together: Together) -> None:
@@ -76,11 +76,11 @@ class Layout:
         self.num_cells = sum(self._cells.values())
 
     def num_cells_with(self, clique: Columns) -> float:
-        """Cells of all bags with one clique more, at most: another order may need fewer."""
+        """The cells of all bags with an additional clique; another order may need fewer."""
         first, *others = sorted(clique, key=self._place.__getitem__)
         total, new = self.num_cells, set(others) - self._parents[first]
         while new:
-            # eliminating a column joins all in its bag: the next of them gets what it lacks
+            # eliminating a column connects its bag: the next column gains the missing parents
             growth = math.prod(float(self._sizes[column]) for column in new)
             total += self._cells[first] * (growth - 1)
             bag = self._parents[first] | new
@@ -90,12 +90,12 @@ class Layout:
 
 
 def num_cells(sizes: Sequence[int], together: Together) -> float:
-    """Cells of all bags; a float, since it may be beyond any integer type."""
+    """Number of cells of all bags; a float, because it may exceed any integer type."""
     return sum(cells for _, _, cells in _elimination(sizes, together))
 
 
 def _elimination(sizes: Sequence[int], together: Together) -> Iterator[tuple[int, set[int], float]]:
-    """Columns, their bags and how many cells these have: always the smallest bag first."""
+    """Columns, their bags and the cells of these, always eliminating the smallest bag."""
     together, log_sizes = together.copy(), np.log(np.asarray(sizes, np.float64))
     left = np.ones(len(sizes), dtype=bool)
     for _ in sizes:

@@ -1,5 +1,8 @@
 """The fitted model: rows and marginals, from conditionals of released tables."""
 
+# NumPy leaves some results open
+# pyright: reportUnknownVariableType=false
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,18 +18,18 @@ from veilflow.releases.marginals.inference import Tree
 _CHUNK = 2**18
 """Rows drawn at a time."""
 _MOST_CELLS = 2**24
-"""Cells of the largest table that `marginal` builds on its way."""
+"""Cells of the largest intermediate table of `marginal`."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How a column's codes are spread within the merged codes that the tree speaks of.
+    """The distribution of the codes of a column within the merged codes of the tree.
 
     Attributes:
         groups: The merged code of each code.
         within: The probability of each code, given its merged code.
         order: The codes, sorted by merged code.
-        edges: Merged code plus cumulated probability within it, in this order.
+        edges: Merged code plus cumulative probability within it, in this order.
     """
 
     groups: Groups
@@ -36,7 +39,7 @@ class Spread:
 
     @classmethod
     def of(cls, groups: Groups, mass: np.ndarray) -> "Spread":
-        """From the mass of each code; codes of a group without any share it evenly."""
+        """From the mass of each code; codes of a group without mass are equally likely."""
         total, size = np.bincount(groups, mass), np.bincount(groups)
         safe = np.where(total > 0, total, 1.0)
         return cls.given(groups, np.where(total[groups] > 0, mass / safe[groups], 1 / size[groups]))
@@ -49,7 +52,9 @@ class Spread:
         up_to = np.cumsum(within[order])
         before = np.concatenate([[0.0], up_to[last[:-1]]])
         edges = groups[order] + np.minimum(up_to - before[groups[order]], 1.0)
-        edges[last] = np.arange(1.0, len(size) + 1)  # so that rounding pushes none to the next
+        edges[last] = np.arange(
+            1.0, len(size) + 1
+        )  # so that rounding does not move a code to the next group
         return cls(groups, within, order, edges)
 
     def draw(self, merged: np.ndarray, uniform: np.ndarray) -> np.ndarray:
@@ -59,14 +64,14 @@ class Spread:
 
 @dataclass(frozen=True)
 class MarginalModel:
-    """A distribution of rows of codes. Made of releases only: using it costs nothing.
+    """A distribution of rows of codes, made of releases only: using it costs nothing.
 
     Attributes:
-        sizes: Codes of each column.
-        num_records: Records that the releases speak of, as declared or estimated.
+        sizes: Number of codes of each column.
+        num_records: Number of records, declared or estimated.
         cliques: The sets of columns that were measured together, in the order of their choice.
         tree: Conditionals of merged codes.
-        spreads: Codes within merged codes, for each column.
+        spreads: The distribution within merged codes, for each column.
     """
 
     sizes: tuple[int, ...]
@@ -93,7 +98,7 @@ class MarginalModel:
         """Probabilities of all combinations of codes of `columns`, one axis for each.
 
         Raises:
-            ValueError: If a column does not exist or repeats, or a table on the way is too large.
+            ValueError: If a column does not exist or repeats, or an intermediate table is too large.
         """
         wanted = tuple(columns)
         if len(set(wanted)) != len(wanted) or not set(wanted) <= set(range(len(self.sizes))):
@@ -110,21 +115,21 @@ class MarginalModel:
 
 
 def sampled(tree: Tree, num_rows: int, key: Key[Array, ""]) -> Int[np.ndarray, "rows columns"]:
-    """Rows of merged codes: columns in the reverse order of elimination, each given its parents."""
+    """Rows of merged codes: columns in the reverse order of elimination, each condition its parents."""
     rows = np.empty((num_rows, len(tree.bags)), np.int32)
     uniform = _uniform(key, (len(tree.bags), num_rows))
     for i in reversed(range(len(tree.bags))):
         bag, conditional = tree.bags[i], tree.conditionals[i]
         size = conditional.shape[-1]
-        given = np.zeros(num_rows, np.int64)
+        condition = np.zeros(num_rows, np.int64)
         for parent, length in zip(bag.parents, conditional.shape[:-1], strict=True):
-            given = given * length + rows[:, parent]
+            condition = condition * length + rows[:, parent]
         edges = np.cumsum(conditional.reshape(-1, size), axis=1)
-        edges[:, -1] = 1.0  # so that rounding cannot push a row over to the next
+        edges[:, -1] = 1.0  # so that rounding cannot move a row to the next
         np.minimum(edges, 1.0, out=edges)
         edges += np.arange(len(edges))[:, None]
-        found = np.searchsorted(edges.ravel(), given + uniform[i], side="right")
-        rows[:, bag.column] = found - given * size
+        cells = np.searchsorted(edges.ravel(), condition + uniform[i], side="right")
+        rows[:, bag.column] = cells - condition * size
     return rows
 
 
@@ -133,7 +138,7 @@ def _uniform(key: Key[Array, ""], shape: tuple[int, int]) -> np.ndarray:
 
 
 def _contracted(tree: Tree, wanted: Columns) -> np.ndarray:
-    """The marginal of merged codes: multiply the conditionals that matter, sum the rest away."""
+    """The marginal of merged codes: the product of the relevant conditionals, summed over the rest."""
     parents = {bag.column: bag.parents for bag in tree.bags}
     needed, open_ = set(wanted), list(wanted)
     while open_:
@@ -148,7 +153,7 @@ def _contracted(tree: Tree, wanted: Columns) -> np.ndarray:
     sizes = {bag.column: table.shape[-1] for bag, table in zip(*tree, strict=True)}
     rest = needed - set(wanted)
     while rest:
-        reach = {c: set().union(*(axes for axes, _ in factors if c in axes)) for c in rest}
+        reach = {c: set[int]().union(*(axes for axes, _ in factors if c in axes)) for c in rest}
         column = min(rest, key=lambda c: np.prod([float(sizes[a]) for a in reach[c]]))
         touched = [factor for factor in factors if column in factor[0]]
         factors = [factor for factor in factors if column not in factor[0]]
@@ -160,7 +165,7 @@ def _contracted(tree: Tree, wanted: Columns) -> np.ndarray:
 def _product(
     factors: list[tuple[Columns, np.ndarray]], kept: Columns, sizes: dict[int, int]
 ) -> tuple[Columns, np.ndarray]:
-    """The product of all factors, summed over what is not kept."""
+    """The product of all factors, summed over the axes that are not kept."""
     touched = sorted({c for axes, _ in factors for c in axes} | set(kept))
     _check_cells([sizes[c] for c in touched])
     name = {c: i for i, c in enumerate(touched)}
@@ -173,5 +178,5 @@ def _check_cells(sizes: Sequence[int]) -> None:
     if cells > _MOST_CELLS:
         raise ValueError(
             f"the marginal needs a table of {cells:.3g} cells, at most {_MOST_CELLS} are built. "
-            "Ask for fewer columns, or count in rows from sample()."
+            "Use fewer columns, or count rows from sample()."
         )

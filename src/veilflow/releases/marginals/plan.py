@@ -1,4 +1,4 @@
-"""The plan: what is asked of the records and with how much noise, settled before they are looked at."""
+"""The plan of a marginal model: questions and noise, fixed before any record is read."""
 
 import math
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from veilflow.privacy.events import (
 from veilflow.releases.marginals.graph import Columns
 
 _ONE_WAY = 0.25
-"""Share of the squared mu that histograms of single columns get."""
+"""Share of the squared mu that is spent on histograms of single columns."""
 _CHOICE = 0.07
-"""Share of it that all choices together get."""
+"""Share of it that is spent on all choices together."""
 _ROUNDS = 5
 _GROWTH = 2.0
-"""Share of a choice of the last round over one of the first: early tables are of strong dependence."""
+"""Share of a table in the last round over one in the first: early tables show strong dependence."""
 _CHOICES_PER_COLUMN = 2
 _MOST_CELLS = 2**19
 _MOST_TABLE_CELLS = 2**16
@@ -30,12 +30,12 @@ _MOST_TABLE_CELLS = 2**16
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Some choices by the exponential mechanism, then one release of all tables chosen.
+    """Some choices by the exponential mechanism, then one release of all chosen tables.
 
     Attributes:
-        num_choices: Tables that are chosen.
-        epsilon: Of each choice; infinite for no privacy.
-        noise_multiplier: Of the joint release; 0 for no privacy.
+        num_choices: Number of choices.
+        epsilon: The epsilon of each choice; infinite without privacy.
+        noise_multiplier: The noise of the joint release; 0 without privacy.
     """
 
     num_choices: int
@@ -45,18 +45,18 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class MarginalPlan:
-    """All that a marginal model will ask and pay. Made of public facts: see `MarginalPlan.of`.
+    """All questions of a marginal model and their price, from public facts: see `MarginalPlan.of`.
 
     Attributes:
         sizes: Declared number of codes of each column.
         ordered: Which columns have codes in a meaningful order.
-        label: The column that others are to predict, if any: with it tables may have three columns.
-        label_weight: How much more a misfit counts in a table with the label.
+        label: The column to predict, if any: tables that include it may have three columns.
+        label_weight: The weight of misfits in tables that include the label.
         num_records: Declared number of records, or None to estimate it from the releases.
-        noise_multiplier: Of the joint release of the histograms of all columns.
-        rounds: What follows them.
-        max_cells: Cells that the conditionals of the model may have in all.
-        max_table_cells: Cells that a released table of several columns may have.
+        noise_multiplier: The noise of the joint release of the histograms of all columns.
+        rounds: The rounds after the histograms.
+        max_cells: The most cells of all conditionals of the model together.
+        max_table_cells: The most cells of a released table of several columns.
     """
 
     sizes: tuple[int, ...]
@@ -84,22 +84,22 @@ class MarginalPlan:
 
         Args:
             sizes: Number of codes of each column.
-            mu: The Gaussian mechanism that all releases together cost about as much as; infinite for
-                no privacy. What counts is `event`.
+            mu: Roughly the mu of a Gaussian mechanism with the price of all releases together; infinite
+                without privacy. The exact price is `event`.
             ordered: Which columns have codes in a meaningful order; none by default.
-            label: The column that others are to predict.
-            label_weight: How much more a misfit counts in a table with the label.
-            num_records: If declared.
+            label: The column to predict.
+            label_weight: The weight of misfits in tables that include the label.
+            num_records: The number of records, if it is declared.
 
         Raises:
-            ValueError: If a fact is out of range.
+            ValueError: If an argument is out of range.
         """
         sizes = tuple(int(size) for size in sizes)
         _check(sizes, mu, ordered, label, label_weight, num_records)
         total = min(_CHOICES_PER_COLUMN * len(sizes), len(cliques(len(sizes), label)))
         num_rounds = min(_ROUNDS, total)
         choices = [total // num_rounds + (i < total % num_rounds) for i in range(num_rounds)]
-        # by the end of the first round a table is still rough, so the first ones cost less
+        # tables of the first rounds need not be precise, so they cost less
         parts = [n * _GROWTH ** (i / max(num_rounds - 1, 1)) for i, n in enumerate(choices)]
         one_way = _ONE_WAY if total else 1.0
         left = 1 - one_way - _CHOICE
@@ -113,8 +113,8 @@ class MarginalPlan:
             rounds=tuple(
                 Round(
                     num_choices=n,
-                    # many choices are about Gaussian with mu = epsilon / sqrt(3): the loss of the
-                    # pair that dominates one is nearly uniform between -epsilon and epsilon
+                    # many choices are approximately Gaussian with mu = epsilon / sqrt(3): the privacy
+                    # loss of the dominating pair is nearly uniform between -epsilon and epsilon
                     epsilon=mu * math.sqrt(3 * _CHOICE / total),
                     noise_multiplier=_multiplier(mu, left * part / sum(parts)),
                 )
@@ -124,7 +124,7 @@ class MarginalPlan:
 
     @property
     def event(self) -> Event:
-        """What following the plan costs."""
+        """The price of executing the plan."""
         if self.noise_multiplier == 0:
             return NonPrivate()
         events: list[Event] = [Gaussian(self.noise_multiplier)]
@@ -135,13 +135,15 @@ class MarginalPlan:
 
     @property
     def num_draws(self) -> int:
-        """How many numbers get noise, at most."""
+        """The most numbers that get noise."""
+        if self.noise_multiplier == 0:
+            return 0
         num_tables = sum(step.num_choices for step in self.rounds)
         return sum(self.sizes) + num_tables * self.max_table_cells
 
 
 def cliques(num_columns: int, label: int | None) -> tuple[Columns, ...]:
-    """What may be chosen: all pairs of columns, and all pairs with the label as third."""
+    """The candidates: all pairs of columns, and all pairs together with the label."""
     pairs = tuple(combinations(range(num_columns), 2))
     if label is None:
         return pairs
@@ -167,7 +169,7 @@ def _check(
         check.positive(mu=mu)
     if ordered is not None and len(ordered) != len(sizes):
         raise ValueError(
-            f"ordered must say yes or no for each of {len(sizes)} columns, got {len(ordered)}."
+            f"ordered must have one entry for each of {len(sizes)} columns, got {len(ordered)}."
         )
     if label is not None:
         check.count(label=label, at_least=0)

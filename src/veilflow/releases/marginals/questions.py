@@ -1,7 +1,7 @@
-"""Questions to the records: the only file here that sees them.
+"""Questions to the records: the only file of this folder that sees rows.
 
-Each is a pure function of the records and of what was released before, with a sensitivity that holds
-whatever was released. Rows are codes; a row is in exactly one cell of every table.
+Each question is a pure function of the records and of earlier releases, with a sensitivity that holds
+whatever those releases were. Rows are codes; a row is in exactly one cell of every table.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from veilflow.releases.marginals.codes import Groups, Merging, Query, num_groups
 Rows = Int[np.ndarray, "rows columns"]
 
 _ROUNDING = 1e-6
-"""Room for rounding, relative: sums over tables of 10^8 rows in double precision are closer."""
+"""Relative margin for rounding: sums over tables of 10^8 rows in double precision are closer."""
 _SUMS = 2.0**-46
-"""Room for rounding in misfits, relative to the rows expected: two sums over a table, pair by pair."""
+"""Margin for rounding in misfits, relative to the expected rows: two pairwise sums over a table."""
 
 
 class Tally:
-    """Rows that tables are counted of. Keeps each column at the resolutions asked for."""
+    """Counts tables of rows. Caches each column at the requested resolutions."""
 
     def __init__(self, rows: Rows, merging: Merging):
         self._rows, self._merging = rows, merging
@@ -29,12 +29,12 @@ class Tally:
 
     @classmethod
     def of_codes(cls, codes: Rows, merged: Sequence[Groups], merging: Merging) -> "Tally":
-        """Of rows of full codes, where `merged` says which of them `merging` speaks of."""
+        """From rows of original codes, which `merged` maps to the codes of `merging`."""
         columns = [groups[codes[:, i]].astype(np.uint8) for i, groups in enumerate(merged)]
         return cls(np.stack(columns, axis=1), merging)
 
     def counts(self, query: Query) -> Int[np.ndarray, "..."]:
-        """How many rows are in each cell."""
+        """The number of rows in each cell."""
         shape = tuple(num_groups(groups) for groups in self._merging.groups(query))
         cells = np.zeros(len(self._rows), np.int64)
         for column, resolution, length in zip(*query, shape, strict=True):
@@ -53,24 +53,24 @@ class Tally:
 def shares_of(cells: Sequence[int]) -> Float[np.ndarray, " tables"]:
     """Weights of tables that are released together, with a norm just below 1.
 
-    Noise of deviation s in each cell of a table of k cells is off by k s in total; the total over
-    all tables is least where weights grow with the cube root of k.
+    Noise of deviation s in each of k cells has a total error of k s. The sum over all tables is minimal
+    if weights grow with the cube root of k.
     """
     weights = np.cbrt(np.asarray(cells, np.float64))
     return weights * ((1 - _ROUNDING) / np.linalg.norm(weights))
 
 
 def histograms(codes: Rows, sizes: Sequence[int]) -> ClippedSum:
-    """The histograms of all columns, each times its share, in one vector.
+    """The histograms of all columns, each times its share, as one vector.
 
-    Sensitivity: a row adds its share to one cell of each, which is a vector no longer than 1.
+    Sensitivity: a row adds its share to one cell of each, a vector with a norm of at most 1.
     """
     counted = [np.bincount(codes[:, i], minlength=size) for i, size in enumerate(sizes)]
     return _stacked(counted)
 
 
 def tables(tally: Tally, queries: Sequence[Query]) -> ClippedSum:
-    """Tables, each times its share, in one vector. Sensitivity: as for histograms."""
+    """Tables, each times its share, as one vector. Sensitivity: as for histograms."""
     return _stacked([tally.counts(query) for query in queries])
 
 
@@ -83,7 +83,7 @@ def _stacked(counted: Sequence[np.ndarray]) -> ClippedSum:
 def misfits(
     tally: Tally, queries: Sequence[Query], expected: Sequence[np.ndarray]
 ) -> Float[np.ndarray, " queries"]:
-    """How far each table is from what a model expects of it, in L1.
+    """The L1 distance of each table from its expectation under a model.
 
     Sensitivity: a row changes one cell of a table by 1, so no misfit by more than `MISFIT`.
     """
@@ -96,12 +96,12 @@ def misfits(
 
 
 MISFIT = 1 + _ROUNDING
-"""How far adding or removing a row moves a misfit, at most."""
+"""The most that adding or removing a row moves a misfit."""
 
 
 def misfit_sensitivity(total: float) -> float:
-    """The same where `total` rows are expected, which may be declared wrong by any factor.
+    """The same if `total` rows are expected, a declaration that may be wrong by any factor.
 
-    What is expected may be so large that its sums are rounded by more than a row weighs.
+    Expected counts may be so large that their sums are rounded by more than one row.
     """
     return max(MISFIT, 1 + _SUMS * total)

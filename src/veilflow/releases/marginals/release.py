@@ -1,4 +1,4 @@
-"""Marginals of a table of codes and the choice of which to measure, as one entry of a plan."""
+"""Marginals of a table of codes, and the choice of which to measure, as one entry of a plan."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from veilflow.releases.marginals.plan import MarginalPlan
 from veilflow.releases.release import Release, Tools
 
 _MU = (0.01, 2.0)
-"""Where the privacy parameter is looked for, over that of the whole budget."""
+"""Range of mu that is searched, relative to that of the whole budget."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,13 +32,14 @@ class Marginals(Release):
     Guarantee:
         `MarginalPlan.event` for add/remove of one row, whatever the rows are: histograms of all
         columns, then rounds of choices by the exponential mechanism and of tables with Gaussian noise.
-        It depends on `mu`, the number of columns and whether there is a label, but not on how many
-        codes a column turns out to have.
+        It depends on `mu`, the number of columns and whether there is a label, but not on the number
+        of codes that a column turns out to have.
 
     Attributes:
-        most_codes: Codes of each column, at most.
-        label: The place of the column that others are to predict, if there is one.
-        mu: The Gaussian mechanism that all of it together costs about as much as.
+        most_codes: The most codes of each column.
+        label: The index of the column to predict, if there is one.
+        mu: Roughly the mu of a Gaussian mechanism with the price of all of it; infinite without
+            privacy.
     """
 
     purpose: str = "marginals"
@@ -57,13 +58,13 @@ class Marginals(Release):
     @property
     def grids(self) -> tuple[tuple[float, int], ...]:
         plan = self._plan(self.most_codes)
-        # as `gaussian_once` takes four for each number that a row changes
+        # `gaussian_once` uses four coordinates for each number that a row changes
         rounds = ((step.noise_multiplier, 4 * step.num_choices) for step in plan.rounds)
         return ((plan.noise_multiplier, 4 * len(plan.sizes)), *rounds)
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        return ()  # counts are whole numbers, and added up exactly
+        return ()  # counts are integers, whose sums are exact
 
     @property
     def rounds(self) -> int:
@@ -86,7 +87,7 @@ class Marginals(Release):
 
         Args:
             records: Rows of codes.
-            tools: Of the run.
+            tools: The tools of the run.
             sizes: Released number of codes of each column.
             ordered: Which columns have codes in a meaningful order.
             num_records: Declared or released.
@@ -97,7 +98,7 @@ class Marginals(Release):
         ).map(_plain)
 
     def result(self, value: dict[str, Any]) -> MarginalModel:
-        """The distribution of largest entropy that the marginals speak for."""
+        """The maximum-entropy distribution for the marginals."""
         bags = (Bag(column, tuple(parents)) for column, parents in value["bags"])
         spreads = (Spread.given(*arrays) for arrays in value["spreads"])
         return MarginalModel(
@@ -113,7 +114,7 @@ class Marginals(Release):
 
 
 def _plain(model: MarginalModel) -> dict[str, Any]:
-    """A model as numbers and arrays: which tables were chosen, and what they speak for."""
+    """A model as plain numbers and arrays."""
     return {
         "sizes": list(model.sizes),
         "num_records": float(model.num_records),
@@ -126,14 +127,14 @@ def _plain(model: MarginalModel) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _affordable(budget: Budget, others: Ledger, num_columns: int, label: int | None) -> float:
-    whole = calibration.gaussian_mu(budget)
+    total_mu = calibration.gaussian_mu(budget)
     # the price depends on the number of columns alone, not on their codes
     return calibration.calibrate(
         lambda mu: MarginalPlan.of((2,) * num_columns, mu=mu, label=label).event,
         budget,
-        bracket=(_MU[0] * whole, _MU[1] * whole),
+        bracket=(_MU[0] * total_mu, _MU[1] * total_mu),
         increasing=True,
         ledger=others,
-        guess=0.9 * whole,
+        guess=0.9 * total_mu,
         what="warm_mu",
     )

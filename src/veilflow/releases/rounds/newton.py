@@ -1,19 +1,24 @@
-"""Private rounds of Newton's method: where the posterior lies, and how wide it is.
+"""Private rounds of Newton's method: the location and the width of a posterior.
 
-Each round asks all records for gradient and curvature in the coordinates that the rounds before made:
-there records have lengths of about one size, so a bound costs little, and noise is small against what
-all of them say together. A few early rounds lead to the place; the late ones stay there and are
-averaged, so that splitting the budget among them loses nothing. Noise is fixed before the first round;
-only the questions adapt.
+Each round asks all records for gradient and curvature in the coordinates that earlier rounds
+determined. In these coordinates the contributions of records have similar lengths, so clipping costs
+little, and the noise is small compared with their sum. A few early rounds find the posterior; the late
+ones stay there and are averaged, so that dividing the budget among them loses nothing. The noise is
+fixed before the first round; only the questions adapt.
 """
 
-from dataclasses import dataclass, replace
-from itertools import count
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
+
+from dataclasses import dataclass
+from itertools import count as counter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float, PyTree
 
+from veilflow._core.fields import convert, count, each, finite, flag, nonnegative, positive
 from veilflow._core.keys import Secret
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
@@ -33,15 +38,16 @@ from veilflow.releases.rounds.statistics import (
 from veilflow.releases.rounds.surrogate import LogPrior, Surrogate, prior_parts
 
 _COUNTS_SHARE, _LATE_SHARE = 0.08, 0.62
-"""Parts of the price, in squared signal over noise: counts of lengths, and the late rounds."""
+"""Shares of the price, in squared mu, of counts of lengths and of the late rounds."""
 _NOISE = (1e-3, 1e6)
-"""Where the noise multiplier is looked for."""
+"""Range of noise multipliers that is searched."""
+_MOST_ROUNDS = 1000
 _DRAWS = 8
-"""Draws of the posterior at which records are asked in late rounds, half of them mirrored."""
+"""Draws of the posterior at which late rounds evaluate records, half of them mirrored."""
 
 
 class Noises(NamedTuple):
-    """Noise multipliers of single mechanisms."""
+    """Noise multipliers of the single mechanisms."""
 
     counts: float
     early: float
@@ -50,21 +56,20 @@ class Noises(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NewtonRounds(Release):
-    """A quadratic of the log-likelihood around where the posterior lies.
+    """A quadratic approximation of the log-likelihood around the posterior.
 
     Guarantee:
         A Gaussian mechanism for each count of lengths and for each sum of statistics, for add/remove of
-        one record, whatever it holds: `statistics` proves that it moves either by at most sqrt(2). What
-        is asked next is computed from declared and released numbers alone.
+        one record, whatever it holds: `statistics` proves that it moves either by at most sqrt(2). Each
+        question is computed from declared and released numbers alone.
 
     Attributes:
-        start: Where the search begins, one number a parameter.
-        scale: How far off that may be, and how far one early round may move.
-        noise_multiplier: All rounds together cost as much as one release with this; 0 for no noise,
-            without privacy.
-        early: Rounds that lead to the posterior; each counts lengths and asks for statistics.
-        late: Rounds that stay there.
-        average: Whether late rounds are averaged; else the last one stands alone.
+        start: Initial value of each parameter.
+        scale: Its expected error, and the most that one early round may move it.
+        noise_multiplier: All rounds together cost as much as one release with this; 0 without privacy.
+        early: Rounds that find the posterior; each counts lengths and measures statistics.
+        late: Rounds that refine it.
+        average: Whether late rounds are averaged; otherwise the last one is used alone.
     """
 
     purpose: str = "gradients and curvatures"
@@ -75,9 +80,22 @@ class NewtonRounds(Release):
     late: int = 3
     average: bool = True
 
+    def __post_init__(self) -> None:
+        convert(
+            self,
+            start=each(finite),
+            scale=each(positive, lengths=(len(self.start),)),
+            noise_multiplier=nonnegative,
+            early=count(),
+            late=count(),
+            average=flag,
+        )
+        if self.rounds > _MOST_ROUNDS:
+            raise ValueError(f"early + late must be at most {_MOST_ROUNDS}, got {self.rounds}.")
+
     @property
     def noises(self) -> Noises:
-        """Of the mechanisms that together cost as much as one with `noise_multiplier`."""
+        """Mechanisms with these multipliers together cost as much as one with `noise_multiplier`."""
         rest = 1 - _COUNTS_SHARE - _LATE_SHARE
         shares = (_COUNTS_SHARE / self.early, rest / self.early, _LATE_SHARE / self.late)
         return Noises(*(self.noise_multiplier / share**0.5 for share in shares))
@@ -108,16 +126,8 @@ class NewtonRounds(Release):
         return self.early + self.late
 
     def priced(self, budget: Budget, others: Ledger) -> Self:
-        noise = calibration.calibrate(
-            lambda noise: replace(self, noise_multiplier=noise).event,
-            budget,
-            bracket=_NOISE,
-            increasing=False,
-            ledger=others,
-            guess=1 / calibration.gaussian_mu(budget),
-            what="noise_multiplier",
-        )
-        return replace(self, noise_multiplier=noise)
+        guess = 1 / calibration.gaussian_mu(budget)
+        return self._with_least_noise(budget, others, bracket=_NOISE, guess=guess)
 
     def run(
         self,
@@ -127,16 +137,16 @@ class NewtonRounds(Release):
         log_likelihood: LogLikelihood,
         log_prior: LogPrior,
     ) -> Released[dict[str, Any]]:
-        """Ask in rounds.
+        """Measure in rounds.
 
         Args:
             records: Arrays with the record as first axis.
-            tools: Of the run.
-            log_likelihood: Of one record.
-            log_prior: Of the parameters.
+            tools: The tools of the run.
+            log_likelihood: The log-likelihood of one record.
+            log_prior: The log-density of the prior.
         """
         start, scale = np.array(self.start), np.array(self.scale)
-        noises, events, index = self.noises, [], count(1)
+        noises, events, index = self.noises, [], counter(1)
 
         def ask(query: ClippedSum, noise: float) -> Any:
             released = gaussian_once(
@@ -158,16 +168,16 @@ class NewtonRounds(Release):
                 lengths = length_counts(log_likelihood, records, draws=draws, factor=factor)
                 counts = ask(lengths, noises.counts)
                 state = with_lengths(state, factor, counts, noise=noises.counts)
-                heard = state.significant
+                informative = state.significant
             else:
-                # in the coordinates of the last lengths that stood out: their bounds hold there
+                # in the coordinates of the last significant lengths: their bounds hold there
                 draws = state.mean + _mirrored(tools.secret, late, len(start)) @ state.posterior.T
-                noise, reach, heard = noises.late, None, state.lengths is not None
+                noise, reach, informative = noises.late, None, state.lengths is not None
             sums = clipped_statistics(
                 log_likelihood, records, draws=draws, factor=state.factor, bounds=state.bounds
             )
             statistics = ask(sums, noise)
-            if heard:
+            if informative:
                 prior = prior_parts(log_prior, draws, state.factor)
                 average = self.average and late > 0
                 state = next_state(
@@ -178,7 +188,7 @@ class NewtonRounds(Release):
         return Released(dict(vars(surrogate)), Together(tuple(events)))
 
     def result(self, value: dict[str, Any]) -> Surrogate:
-        """The quadratic."""
+        """The quadratic approximation."""
         return Surrogate(**value)
 
 

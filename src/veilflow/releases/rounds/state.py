@@ -1,6 +1,12 @@
-"""The search of the rounds as one state, and pure functions from released numbers to the next.
+"""The state of the search, and pure functions from released numbers to the next state.
 
-Nothing here sees a record: a state follows from declared numbers and from what earlier rounds released.
+Nothing here sees a record: a state follows from declared numbers and from the releases of earlier
+rounds.
+
+Bounds for what records contribute are read from noisy counts of lengths. With many records every
+relevant bin stands out by itself. With few, a bin may hide a good part of them, and a bound below that
+bin would cut them off: the sums would be wrong, and nothing would show it. So with few records several
+bins are read together, and the bound of gradients lies well above these lengths.
 """
 
 from dataclasses import dataclass, replace
@@ -8,50 +14,137 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from veilflow.releases.rounds.lengths import Lengths, read_counts, read_few
-from veilflow.releases.rounds.statistics import SENSITIVITY, unpacked
+from veilflow.releases.rounds.statistics import SENSITIVITY, bin_tops, unpacked
 from veilflow.releases.rounds.surrogate import VAGUE, PriorParts, Surrogate
 
+_CERTAIN = 4.5
+"""Deviations of the noise above which a bin is considered occupied: there are thousands of bins."""
+_QUANTILE = 0.98
+"""Share of the lengths that lie below the bound."""
+_ENOUGH = 80.0
+"""Records in occupied bins over the noise multiplier of a count: with fewer, another bin may hide a
+twelfth of them."""
+_WIDTHS = (1, 2, 4, 8)
+"""Numbers of neighboring bins that are read together if records are few."""
+_ABOVE = (2.0, 1.0)
+"""The bounds over the longest lengths if records are few. Clipping a gradient moves the posterior;
+clipping a curvature widens it, as its noise does."""
 _FLOOR = 1.5
-"""No curvature is below this many deviations of the largest eigenvalue of its noise."""
+"""Floor of curvatures, in units of the largest eigenvalue of their noise."""
 _KNOWN = 2.0
-"""In the end a direction counts as known if its curvature is so many times that eigenvalue."""
+"""At the end a direction counts as known if its curvature exceeds this many of these units."""
 _FINEST = 1e-8
-"""Coordinates over the declared scale, and over the coarsest: single precision tells no less apart."""
+"""Finest coordinates relative to the declared scale and to the coarsest, for single precision."""
 _ALIKE = 2.0
-"""Coordinates that differ by less, in any direction, share their counts of lengths."""
-
+"""Coordinates that differ by less than this factor in any direction share their counts of lengths."""
 Vector = Float[np.ndarray, " dim"]
 Matrix = Float[np.ndarray, "dim dim"]
 Counts = Float[np.ndarray, "2 bins"]
 
 
 @dataclass(frozen=True)
+class Lengths:
+    """Estimates from counts of lengths.
+
+    Attributes:
+        bounds: Of gradients and of curvatures; infinite if nothing is significant.
+        num_records: Estimated number of records.
+        few: Whether records are few for the noise, so that the bounds are uncertain.
+    """
+
+    bounds: tuple[float, float]
+    num_records: float
+    few: bool
+
+    @property
+    def significant(self) -> bool:
+        """Whether both bounds are significant."""
+        return bool(np.isfinite(self.bounds).all())
+
+
+def read_counts(counts: Float[np.ndarray, "2 bins"], noise: float) -> Lengths:
+    """Estimate bounds and the number of records from noisy counts of lengths.
+
+    Args:
+        counts: Noisy `length_counts` of gradients and of curvatures.
+        noise: The noise multiplier; 0 for none.
+    """
+    level = _level(noise)
+    occupied = np.where(counts > level, counts, 0.0)
+    tops = bin_tops()
+    bounds: list[float] = []
+    for row in occupied:
+        # records without information, in the first bin, do not affect the bounds of others
+        row = np.append(0.0, row[1:])
+        if not row.any() or row.sum() < _ENOUGH * noise:
+            return read_few(counts, noise)
+        bounds.append(float(tops[np.searchsorted(np.cumsum(row), _QUANTILE * row.sum())]))
+    return Lengths((bounds[0], bounds[1]), float(max(1.0, occupied.sum(axis=1).mean())), few=False)
+
+
+def read_few(counts: Float[np.ndarray, "2 bins"], noise: float) -> Lengths:
+    """The same if records are few: several bins are read together, with a margin above them."""
+    level, tops = _level(noise), bin_tops()
+    bounds: list[float] = []
+    occupied = np.where(counts > level, counts, 0.0)
+    for i, noisy in enumerate(counts):
+        occupied[i, 1:] = _significant(noisy[1:], level)
+        filled = 1 + np.flatnonzero(occupied[i, 1:])
+        bounds.append(float(_ABOVE[i] * tops[filled[-1]]) if len(filled) else np.inf)
+    return Lengths((bounds[0], bounds[1]), float(max(1.0, occupied.sum(axis=1).mean())), few=True)
+
+
+def _level(noise: float) -> float:
+    """The count above which a bin is considered occupied."""
+    return max(_CERTAIN * noise * SENSITIVITY, 0.5)
+
+
+def _significant(noisy: Float[np.ndarray, " bins"], level: float) -> Float[np.ndarray, " bins"]:
+    """The counts of neighboring bins that are significant together, 0 elsewhere.
+
+    The most significant window is taken first, then the next among the remaining bins.
+    """
+    occupied, left = np.zeros(len(noisy)), noisy.copy()
+    while True:
+        # the deviation of a sum of bins grows with the square root of their number
+        windows = [
+            (sums / width**0.5, width)
+            for width in _WIDTHS
+            for sums in [np.convolve(left, np.ones(width), mode="valid")]
+        ]
+        scores, width = max(windows, key=lambda pair: pair[0].max())
+        if scores.max() <= level:
+            return occupied
+        window = slice(scores.argmax(), scores.argmax() + width)
+        occupied[window], left[window] = noisy[window], -np.inf
+
+
+@dataclass(frozen=True)
 class Answer:
-    """What all records said in one round, with noise, in coordinates."""
+    """The noisy sum over all records in one round, in coordinates."""
 
     place: Vector
-    """Parameters around which they were asked."""
+    """The parameters at which it was evaluated."""
     gradient: Vector
     curvature: Matrix
 
 
 @dataclass(frozen=True)
 class State:
-    """What the rounds know so far.
+    """The estimates of the rounds so far.
 
     Attributes:
-        mean: Where the posterior lies.
-        factor: From coordinates to parameters. Gradients and curvatures are asked in these coordinates,
-            and the bounds of `lengths` hold in them.
-        posterior: A root of the posterior's covariance.
-        lengths: The last that stood out of the noise; None as long as none did.
-        significant: Whether the last counts stood out. If not, an early round moves nothing: the next
-            one counts the same lengths again.
+        mean: The mean of the posterior.
+        factor: From coordinates to parameters. Gradients and curvatures are measured in these
+            coordinates, and the bounds of `lengths` hold in them.
+        posterior: A root of the covariance of the posterior.
+        lengths: The last significant estimates; None if there are none yet.
+        significant: Whether the last counts were significant. If not, an early round moves nothing,
+            and the next one counts the same lengths again.
         counts: All noisy counts, each with its coordinates.
-        answers: Those that `mean` is made of, all in the coordinates of now.
+        answers: The answers that determine `mean`, all in the current coordinates.
         precision: Curvature of the log-likelihood, in coordinates.
-        prior: Gradient and curvature of the prior, likewise.
+        prior: Gradient and curvature of the prior, in coordinates.
     """
 
     mean: Vector
@@ -66,18 +159,18 @@ class State:
 
     @classmethod
     def first(cls, start: Vector, scale: Vector) -> "State":
-        """What is declared: the posterior lies around `start`, as far off as `scale` says."""
+        """The declared state: the posterior lies around `start`, at a distance of about `scale`."""
         factor = np.diag(scale)
         none = PriorParts(np.zeros_like(start), np.zeros_like(factor))
         return cls(start, factor, posterior=factor, precision=np.eye(len(start)), prior=none)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What gradients and curvatures are cut to."""
+        """Clipping bounds of gradients and curvatures."""
         return (1.0, 1.0) if self.lengths is None else self.lengths.bounds
 
     def next_factor(self, scale: Vector) -> Matrix:
-        """Coordinates in which the posterior is round, unless these can only be those of noise."""
+        """Coordinates in which the posterior is isotropic, unless they can only be noise."""
         return self.posterior if _within_reason(self.posterior, scale) else self.factor
 
 
@@ -85,15 +178,15 @@ def with_lengths(state: State, factor: Matrix, counts: Counts, *, noise: float) 
     """The state after lengths were counted.
 
     Args:
-        state: Before.
+        state: The previous state.
         factor: Coordinates in which lengths were counted.
-        counts: With noise.
-        noise: Its multiplier.
+        counts: The noisy counts.
+        noise: Their noise multiplier.
     """
     seen = (*state.counts, (factor, counts))
     lengths = read_counts(counts, noise)
     if lengths.few:
-        # in coordinates that hardly changed lengths are about the same: together counts tell more
+        # lengths are similar in similar coordinates: the mean of their counts is more precise
         alike = [counts for at, counts in seen if _are_alike(at, factor)]
         lengths = read_few(np.mean(alike, axis=0), noise / len(alike) ** 0.5)
     state = replace(state, counts=seen, significant=lengths.significant)
@@ -109,15 +202,15 @@ def next_state(
     average: bool,
     reach: Vector | None,
 ) -> State:
-    """The state after all records answered: a step of Newton's method.
+    """The state after a step of Newton's method.
 
     Args:
-        state: Before, with bounds that stood out of the noise.
-        statistics: The sum of gradients and curvatures, with noise.
-        prior: Of the same parameters, in the same coordinates.
-        noise: Multiplier of the noise.
-        average: Whether earlier answers, in the same coordinates, count as much as this one.
-        reach: How far the mean may move in each parameter; None for as far as the step goes.
+        state: The previous state, with significant bounds.
+        statistics: The noisy sum of gradients and curvatures.
+        prior: Gradient and curvature of the prior, at the same place and in the same coordinates.
+        noise: The noise multiplier.
+        average: Whether the step uses the mean of this answer and earlier ones.
+        reach: The most that the mean may move in each parameter; None for no limit.
     """
     dim, factor = len(state.mean), state.factor
     answer = Answer(state.mean, *unpacked(statistics, dim, state.bounds))
@@ -143,13 +236,13 @@ def next_state(
 
 
 def surrogate_of(state: State, *, start: Vector, scale: Vector, noise: float) -> Surrogate:
-    """The quadratic that the last rounds make; a vague one where they say nothing.
+    """The quadratic after the last round; a vague one if nothing was significant.
 
     Args:
-        state: After the last round.
-        start: As declared.
-        scale: As declared.
-        noise: Multiplier of the noise in `state.answers`.
+        state: The last state.
+        start: Declared mean.
+        scale: Declared distance from it.
+        noise: The noise multiplier of `state.answers`.
     """
     if state.lengths is None:
         return Surrogate.vague(start, scale)
@@ -159,7 +252,7 @@ def surrogate_of(state: State, *, start: Vector, scale: Vector, noise: float) ->
     shifted = [answer.gradient - m for answer, m in zip(answers, moved, strict=True)]
     gradient = np.mean(shifted, axis=0)
     spread = noise * SENSITIVITY * state.bounds[0] / len(answers) ** 0.5
-    # A curvature no larger than what noise brings would pass for knowledge: there nothing was learned.
+    # in directions whose curvature is at the level of the noise, nothing was learned
     values, vectors = np.linalg.eigh(_curvature(answers))
     known = vectors[:, values > _KNOWN * _largest_noise(state, noise, answers)]
     onto = known @ known.T
@@ -169,7 +262,7 @@ def surrogate_of(state: State, *, start: Vector, scale: Vector, noise: float) ->
     gradient = onto @ gradient
     unknown = len(mean) - known.shape[1]
     if unknown:
-        # around the start, for the place that the rounds led to is noise there, too
+        # around the start, because the mean of the rounds is only noise in these directions
         gradient = gradient + others @ vague @ others @ inverse @ (start - mean)
     typical = np.linalg.eigvalsh(precision + state.prior.curvature).mean() ** 0.5
     surrogate = Surrogate(
@@ -190,16 +283,16 @@ def _curvature(answers: tuple[Answer, ...]) -> Matrix:
 
 
 def _largest_noise(state: State, noise: float, answers: tuple[Answer, ...]) -> float:
-    """About the largest eigenvalue that noise alone gives the mean curvature of some answers."""
+    """Approximately the largest eigenvalue of the noise in the mean curvature of some answers."""
     one = noise * SENSITIVITY * state.bounds[1] * (2 * len(state.mean)) ** 0.5
     return one / len(answers) ** 0.5
 
 
 def _floored(curvature: Matrix, prior: Matrix, largest: float) -> Matrix:
-    """`curvature` with no eigenvalue below what noise alone brings: better too wide than unknown.
+    """`curvature` with its eigenvalues raised to the level of the noise.
 
-    What the prior knows already counts. Far from the posterior curvatures may point down: their size
-    still tells how far a step may go.
+    The curvature of the prior counts towards that level. Far from the posterior, curvatures may be
+    negative: their absolute value still limits the length of a step.
     """
     values, vectors = np.linalg.eigh(curvature)
     least = max(0.0, _FLOOR * largest - np.linalg.eigvalsh(prior)[0])
@@ -208,13 +301,13 @@ def _floored(curvature: Matrix, prior: Matrix, largest: float) -> Matrix:
 
 
 def _are_alike(one: Matrix, other: Matrix) -> bool:
-    """Whether lengths are about the same in two coordinates, give or take a bin or two."""
+    """Whether lengths agree in two coordinates, up to a bin or two."""
     sizes = np.linalg.svd(np.linalg.solve(one, other), compute_uv=False)
     return bool(sizes[-1] > 1 / _ALIKE and sizes[0] < _ALIKE)
 
 
 def _within_reason(factor: Matrix, scale: Vector) -> bool:
-    """Whether coordinates are neither so fine nor so coarse that they can only be those of noise."""
+    """Whether coordinates are neither so fine nor so coarse that they can only be noise."""
     relative = factor / scale[:, None]
     if not np.isfinite(relative).all():
         return False

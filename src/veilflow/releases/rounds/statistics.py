@@ -1,10 +1,14 @@
-"""What one record says about the parameters, cut to a bound: its gradient and its curvature.
+"""What one record contributes about the parameters, clipped: its gradient and its curvature.
 
-In coordinates u of theta = mean + factor u, a record's share of the log-likelihood is to second order
-g.u - u.Hu / 2. Both g and H are averaged over the guide's draws, then cut to a length each, and what
-all records say is one sum: a Gaussian mechanism on a vector of known sensitivity. A guide of normals
-needs nothing else: these are its natural gradients.
+In coordinates u of theta = mean + factor u, the log-likelihood of a record is to second order
+g.u - u.Hu / 2. Both g and H are averaged over draws of the guide and then clipped to a length each.
+The sum over all records is a vector of known sensitivity, released by a Gaussian mechanism. A guide of
+normals needs nothing else: these are its natural gradients.
 """
+
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 
 from collections.abc import Callable
 from functools import partial
@@ -22,14 +26,14 @@ LogLikelihood = Callable[[Float[Array, " dim"], Any], Float[Array, ""]]
 """log_likelihood(theta, record) of ONE record, traceable by JAX."""
 
 SENSITIVITY = 2.0**0.5
-"""Of the sum of statistics, and of the two counts: either part of a record has length at most 1."""
+"""Of the sum of statistics, and of the counts: both parts of a record have a length of at most 1."""
 
 BINS = 160
 _LOWEST, _BINS_PER_OCTAVE = -40.0, 2.0
 _CHUNK = 512
-"""Records handled at once, by one compiled program."""
+"""Records that one compiled program processes at once."""
 _INSIDE = 1 - 1e-5
-"""Lengths are float32; what is cut to a bound ends a little inside it."""
+"""Lengths are float32: clipped vectors are slightly shorter than their bound."""
 
 
 def clipped_statistics(
@@ -44,14 +48,15 @@ def clipped_statistics(
 
     Guarantee:
         One record, whatever it holds, moves the sum by at most `SENSITIVITY`: a gradient or curvature
-        longer than its bound is shortened to it, a record with a number that is not finite adds 0.
+        longer than its bound is clipped to it, and a record with a number that is not finite adds 0.
 
     Args:
-        log_likelihood: Of one record.
+        log_likelihood: The log-likelihood of one record.
         records: Arrays with the record as first axis.
-        draws: Parameters at which a record is asked; means over them are cut.
+        draws: Parameters at which records are evaluated; means over them are clipped.
         factor: From coordinates to parameters.
-        bounds: Of the gradient's length and of the curvature's Frobenius norm, in coordinates.
+        bounds: Of the length of the gradient and of the Frobenius norm of the curvature, in
+            coordinates.
     """
     total = _over_chunks(_clipped, log_likelihood, records.open(), draws, factor, np.array(bounds))
     return ClippedSum(total, SENSITIVITY)
@@ -64,7 +69,7 @@ def length_counts(
     draws: Float[np.ndarray, "draws dim"],
     factor: Float[np.ndarray, "dim dim"],
 ) -> ClippedSum:
-    """How many gradients, and how many curvatures, have which length: two rows of `BINS` counts.
+    """Histograms of the lengths of gradients and of curvatures: two rows of `BINS` counts.
 
     Guarantee:
         A record adds 1 to one bin of each row, so it moves the counts by `SENSITIVITY`.
@@ -79,7 +84,7 @@ def bin_tops() -> Float[np.ndarray, " bins"]:
 
 
 def num_statistics(dim: int) -> int:
-    """How many numbers the sum of statistics has."""
+    """The size of the sum of statistics."""
     return dim + dim * (dim + 1) // 2
 
 
@@ -102,11 +107,11 @@ def _over_chunks(
     factor: np.ndarray,
     bounds: np.ndarray,
 ) -> Float[np.ndarray, " numbers"]:
-    """The sum over all records; within a chunk in float32, beyond in float64."""
+    """The sum over all records, in float32 within a chunk and in float64 over chunks."""
     arrays = jax.tree.map(np.asarray, records)
     number, total = len(jax.tree.leaves(arrays)[0]), 0.0
     settings = jax.tree.map(jnp.float32, (draws, factor, bounds))
-    for start in range(0, max(number, 1), _CHUNK):  # without records, one chunk in which nobody is
+    for start in range(0, max(number, 1), _CHUNK):  # without records, one empty chunk
         stop = min(start + _CHUNK, number)
 
         def taken(x: np.ndarray, start: int = start, stop: int = stop) -> np.ndarray:
@@ -154,14 +159,14 @@ def _clipped(
     def total(said: tuple[Array, Array], index: Any) -> Array:
         return jnp.sum(jnp.where(here[:, None], jax.vmap(share)(*said), 0.0), axis=0)
 
-    # lengths and what is cut by them must be of the same numbers
+    # lengths must be computed from the same numbers as the vectors that they clip
     return after_barrier(total, said, needed=jnp.any(here))
 
 
 def _cut(part: Float[Array, " numbers"], bound: Float[Array, ""]) -> Float[Array, " numbers"]:
-    """`part / bound`, or a vector of length 1 in its direction; overflow is not finite, hence 0."""
+    """`part / bound`, clipped to a length of 1; a vector that overflows becomes 0."""
     scaled = part / bound
-    # by the largest entry first, whose square may not overflow
+    # divided by the largest entry first, so that squares do not overflow
     largest = jnp.maximum(jnp.max(jnp.abs(scaled)), 1.0)
     unit = scaled / largest
     length = jnp.sqrt(jnp.sum(unit**2)) * largest

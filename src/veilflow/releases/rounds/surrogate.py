@@ -1,4 +1,8 @@
-"""What the rounds release: a quadratic of the log-likelihood around where the posterior lies."""
+"""The quadratic approximation of the log-likelihood that the rounds release."""
+
+# JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,25 +17,25 @@ from jaxtyping import Array, Float
 LogPrior = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
 VAGUE = 3.0
-"""Standard deviation in directions of which nothing is known, over the declared scale."""
+"""Standard deviation in unknown directions, relative to the declared scale."""
 _SINGULAR = 1e-14
-"""Smallest over largest eigenvalue of a matrix that can still be inverted."""
+"""Smallest over largest eigenvalue of a matrix that is considered invertible."""
 
 
 @dataclass(frozen=True)
 class Surrogate:
-    """The log-likelihood as far as it was released: a quadratic around where the posterior lies.
+    """A quadratic approximation of the log-likelihood around the mean of the posterior.
 
     Attributes:
-        mean: The mean of the posterior, with the prior, by the quadratic.
-        gradient: Of the log-likelihood there.
+        mean: The mean of the posterior under the quadratic and the prior.
+        gradient: The gradient of the log-likelihood at the mean.
         precision: Minus its second derivative.
         noise: Covariance of the noise in `gradient`.
-        num_records: About how many records there are, from the counts of lengths.
-        length: What records' gradients were cut to, over the posterior's own deviations.
-        unknown: In how many directions curvatures did not stand out of the noise. There the quadratic
-            is as wide as three times the declared scale, around the start.
-        few: Whether records are few for the noise, so that what they were cut to is not sure.
+        num_records: Number of records, estimated from the counts of lengths.
+        length: Clipping bound of gradients, in standard deviations of the posterior.
+        unknown: Number of directions without significant curvature. In these the quadratic has three
+            times the declared scale, around the start.
+        few: Whether records are few for the noise, so that the clipping bounds are uncertain.
     """
 
     mean: Float[np.ndarray, " dim"]
@@ -47,7 +51,7 @@ class Surrogate:
     def vague(
         cls, start: Float[np.ndarray, " dim"], scale: Float[np.ndarray, " dim"]
     ) -> "Surrogate":
-        """What is known where nothing stood out of the noise: three times the scale, around `start`."""
+        """The quadratic if nothing was significant: three times the scale, around `start`."""
         none = np.zeros((len(start), len(start)))
         return cls(
             mean=start,
@@ -61,10 +65,10 @@ class Surrogate:
         )
 
     def aware(self) -> "Surrogate":
-        """The log-likelihood of what was released, in which the noise is one more error.
+        """The log-likelihood of the released gradient, which accounts for its noise.
 
-        The gradient of all records is a normal around H (theta - mean) with covariance H; released,
-        it has the noise's covariance on top. Nothing is paid for knowing that.
+        The gradient of all records is normal around H (theta - mean) with covariance H; the released
+        one has the covariance of the noise in addition. This is post-processing.
         """
         total = self.precision + self.noise
         shrunk = self.precision @ np.linalg.solve(total, self.precision)
@@ -74,7 +78,7 @@ class Surrogate:
         return replace(self, gradient=gradient, precision=precision, noise=none)
 
     def is_sound(self, scale: Float[np.ndarray, " dim"]) -> bool:
-        """Whether its matrices can be inverted. Noise that is taken for lengths may end beyond that."""
+        """Whether its matrices can be inverted, which noise may prevent."""
         for matrix in (self.precision, self.precision + self.noise):
             scaled = matrix * np.outer(scale, scale)
             if not (np.isfinite(scaled).all() and np.isfinite(self.mean).all()):
@@ -86,7 +90,7 @@ class Surrogate:
 
 
 class PriorParts(NamedTuple):
-    """What the prior says around some parameters, in coordinates: as a record does, but public."""
+    """Gradient and curvature of the prior, in coordinates: like those of a record, but public."""
 
     gradient: Float[np.ndarray, " dim"]
     curvature: Float[np.ndarray, "dim dim"]
@@ -98,12 +102,12 @@ def prior_parts(
     """Gradient and curvature of the prior, averaged over draws; no eigenvalue is negative.
 
     Args:
-        log_prior: Of the parameters.
-        draws: Where it is asked.
+        log_prior: The log-density of the prior.
+        draws: The parameters at which it is evaluated.
         factor: From coordinates to parameters.
     """
     means = (np.asarray(x, np.float64) for x in _prior_means(log_prior, jnp.float32(draws)))
-    # far out, where noise may lead, a prior that is not finite says nothing
+    # noise may lead to parameters where the prior is not finite; it is ignored there
     gradient, curvature = (np.where(np.isfinite(x), x, 0.0) for x in means)
     values, vectors = np.linalg.eigh(factor.T @ curvature @ factor)
     return PriorParts(factor.T @ gradient, (vectors * np.maximum(values, 0.0)) @ vectors.T)
@@ -112,7 +116,7 @@ def prior_parts(
 def normal_of(
     surrogate: Surrogate, log_prior: LogPrior
 ) -> tuple[Float[np.ndarray, " dim"], Float[np.ndarray, "dim dim"]]:
-    """Mean and covariance of the normal that quadratic and prior make, to second order."""
+    """Mean and covariance of the normal approximation of quadratic and prior."""
     prior = prior_parts(log_prior, surrogate.mean[None], np.eye(len(surrogate.mean)))
     covariance = np.linalg.inv(surrogate.precision + prior.curvature)
     covariance = (covariance + covariance.T) / 2

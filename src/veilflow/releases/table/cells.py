@@ -1,9 +1,9 @@
-"""The public cells of a numeric column: where its histogram is cut, from its declaration alone.
+"""Public cells of a numeric column: where its histogram is divided, from its declaration alone.
 
-Few values: a cell for each. Many: cells that grow with the distance from zero, so that amounts over
-nine orders of magnitude and amounts over two are resolved alike, and dates, which have no zero, into
-cells of one width. Zero and the two bounds have cells of their own, because values pile up there: a
-gain that most people do not have, an age that was cut off.
+A column with few values has one cell for each. One with many values has cells that grow with the
+distance from zero, so that amounts over nine orders of magnitude are resolved as well as amounts over
+two. Dates, which have no zero, have cells of one width. Zero and the two bounds have cells of their
+own, because values accumulate there: a gain that most people do not have, an age that was capped.
 """
 
 import math
@@ -15,11 +15,11 @@ from jaxtyping import Float, Int
 from veilflow.tabular.columns import Column, Datetime, Numeric
 
 _FEW = 4096
-"""Values that get a cell each."""
+"""A column with at most this many values has a cell for each."""
 _GROWTH = 0.005
-"""Width of a cell over its distance from zero."""
+"""Width of a cell relative to its distance from zero."""
 _FINEST = 2**20
-"""Steps of a column without a grid of its own."""
+"""Resolution of a column that has no grid."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,17 @@ class ColumnCells:
     """Cells of the positions from 0 to 1."""
 
     edges: Float[np.ndarray, " cells+1"]
-    """Increasing positions; cell i holds positions from edge i up to edge i + 1."""
+    """Increasing positions; cell i is the interval from edge i to edge i + 1."""
     points: Float[np.ndarray, " cells"]
-    """The position of the one value that a cell stands for, in a column without a grid; else NaN."""
+    """The position of the single value of a cell, in a column without a grid; NaN otherwise."""
     log_size: Float[np.ndarray, " cells"]
-    """Log of how many values are in each cell, or of its width in units of the data."""
+    """Log of the number of values in each cell, or of its width in units of the data."""
     steps: int | None = None
-    """How many values the grid of the column has, if there is one."""
+    """Number of values on the grid of the column, if it has one."""
 
     @property
     def num(self) -> int:
-        """How many there are."""
+        """Number of cells."""
         return len(self.points)
 
     def of(self, positions: Float[np.ndarray, " rows"]) -> Int[np.ndarray, " rows"]:
@@ -47,9 +47,9 @@ class ColumnCells:
     def draw(
         self, cells: Int[np.ndarray, " rows"], uniform: Float[np.ndarray, " rows"]
     ) -> Float[np.ndarray, " rows"]:
-        """A position in each of `cells`, even over the cell; a point stays a point."""
+        """A uniform position in each of `cells`; a single value keeps its position."""
         low, high = self.edges[cells], self.edges[cells + 1]
-        if self.steps is not None:  # in the middle of a value: rounding moves it to no other
+        if self.steps is not None:  # the middle of a value, which rounding does not move to another
             first, end = np.rint(low * self.steps), np.rint(high * self.steps)
             value = np.minimum(first + np.floor(uniform * (end - first)), end - 1)
             return (value + 0.5) / self.steps
@@ -64,7 +64,7 @@ def cells_of(column: Column) -> ColumnCells:
         borders = np.unique(np.linspace(0, steps, min(steps, _FEW) + 1).round().astype(np.int64))
         return _on_grid(borders, steps)
     if not isinstance(column, Numeric) or column.low is None or column.high is None:
-        raise TypeError(f"{type(column).__name__} has no positions, or no bounds yet.")
+        raise TypeError(f"{type(column).__name__} has no positions, or no bounds.")
     low, high = column.low, column.high
     if column.num_cells is not None and column.step is not None:
         steps = column.num_cells
@@ -76,10 +76,10 @@ def cells_of(column: Column) -> ColumnCells:
 
 
 def most_cells(column: Column) -> int:
-    """The most cells that a column has with these bounds, or with any between them.
+    """The most cells that a column has with these bounds, or with any narrower ones.
 
-    Cells grow with the distance from zero, so most of them are in the widest range, cut in its
-    middle; few values have a cell each. How a range ends adds a few.
+    Cells grow with the distance from zero, so the widest range has the most of them; few values have
+    a cell each. The ends of a range add a few.
     """
     return max(cells_of(column).num, _FEW) + 8
 
@@ -103,18 +103,18 @@ def _of_reals(low: float, high: float) -> ColumnCells:
     width = high - low
     zero = (min(max(0.0, low), high) - low) / width
     borders = _borders(_FINEST, min(int(zero * _FINEST), _FINEST - 1)) / _FINEST
-    # positions may come in single precision: a point holds what its value is rounded to
+    # positions may be in single precision: the cell of a value includes what it is rounded to
     last = float(np.nextafter(np.float32(1), np.float32(0)))
-    held = [(0.0, math.nextafter(0, 1), 0.0), (last, 1.0, math.nextafter(1, 0))]
+    points_at = [(0.0, math.nextafter(0, 1), 0.0), (last, 1.0, math.nextafter(1, 0))]
     rounded = float(np.float32(zero))
     if min(zero, rounded) > 0 and max(zero, rounded) < last:
         end = math.nextafter(max(zero, rounded), 1)
-        held.append((min(zero, rounded), end, zero))
-    for start, end, _ in held:
+        points_at.append((min(zero, rounded), end, zero))
+    for start, end, _ in points_at:
         borders = borders[(borders <= start) | (borders >= end)]
-    edges = np.unique(np.concatenate([borders, *([start, end] for start, end, _ in held)]))
+    edges = np.unique(np.concatenate([borders, *([start, end] for start, end, _ in points_at)]))
     points = np.full(len(edges) - 1, np.nan)
-    for start, _, at in held:
+    for start, _, at in points_at:
         points[np.searchsorted(edges, start)] = at
     size = np.log(np.maximum(np.diff(edges), 1e-300) * width)
     return ColumnCells(edges, points, np.where(np.isnan(points), size, 0.0))
@@ -124,9 +124,10 @@ def _borders(steps: int, zero: int) -> Int[np.ndarray, " borders"]:
     """Borders between cells of `steps` values, finest around `zero`."""
     if steps <= _FEW:
         return np.arange(steps + 1)
-    ends = []
+    ends: list[np.ndarray] = []
     for reach in (zero, steps - zero):
-        out, at = [], 1
+        at = 1
+        out: list[int] = []
         while at < reach:
             out.append(at)
             at += max(1, int(_GROWTH * at))

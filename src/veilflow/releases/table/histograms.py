@@ -1,7 +1,15 @@
-"""What single columns look like: one histogram each, all released by one Gaussian mechanism.
+"""Histograms of single columns, all released by one Gaussian mechanism.
 
-From them come the bins of numbers, the share of every code, and what is inside a bin.
+They give the bins of numbers, the share of every code, and the distribution within a bin.
+
+Numbers are counted at several resolutions at once. The noise in a range adds up over all counts in it:
+with fine cells alone, a tail of two thousand records over a thousand cells would drown. So runs of
+sixteen cells are counted too, and runs of sixteen of those. A record is in one cell of each level, and
+the levels share its weight of one.
 """
+
+# NumPy leaves some results open
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,28 +17,33 @@ from functools import lru_cache
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from veilflow.privacy import calibration
 from veilflow.privacy.assumptions import Assumption
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.events import Event, Gaussian, NonPrivate
+from veilflow.privacy.events import Event, Gaussian
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import gaussian_once
-from veilflow.releases.release import Release, Tools
+from veilflow.releases.release import Release, Tools, gaussian_event
 from veilflow.releases.table.cells import ColumnCells, cells_of
-from veilflow.releases.table.tree import level_sizes, weighted_counts
 from veilflow.tabular.columns import Column
 from veilflow.tabular.encoded import EncodedRows
 
 _MU = (0.01, 2.0)
-"""Where the privacy parameter is looked for, over that of the whole budget."""
+"""Range of mu that is searched, relative to that of the whole budget."""
+_FAN = 16
+"""Children of a node."""
+_TOP = 24
+"""A level of at most this many nodes is the widest."""
+_SPIKE = 5.0
+"""Deviations of the noise above which a cell is a spike."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnHistograms(Release):
-    """How each column is distributed.
+    """Histograms of all columns of a table.
 
     Guarantee:
         One Gaussian mechanism for add/remove of one row: a row is in one cell of each histogram, or in
@@ -38,10 +51,10 @@ class ColumnHistograms(Release):
         the square root of the number of columns.
 
     Attributes:
-        num_columns: Of the table.
-        most_numbers: Numbers in all histograms, at most: what is discovered is not known before.
-        most_touched: Numbers that one row changes, at most.
-        noise_multiplier: Of the joint release; 0 for none, without privacy.
+        num_columns: Number of columns.
+        most_numbers: The most numbers in all histograms: discovered values are not known in advance.
+        most_touched: The most numbers that one row changes.
+        noise_multiplier: Noise of the joint release over its sensitivity; 0 without privacy.
     """
 
     purpose: str = "histograms of columns"
@@ -52,7 +65,7 @@ class ColumnHistograms(Release):
 
     @property
     def event(self) -> Event:
-        return Gaussian(self.noise_multiplier) if self.noise_multiplier else NonPrivate()
+        return gaussian_event(self.noise_multiplier)
 
     @property
     def num_draws(self) -> int:
@@ -60,12 +73,12 @@ class ColumnHistograms(Release):
 
     @property
     def grids(self) -> tuple[tuple[float, int], ...]:
-        # as `gaussian_once` takes four for each number that a row changes
+        # `gaussian_once` uses four coordinates for each number that a row changes
         return ((self.noise_multiplier, 4 * self.most_touched),)
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        return ()  # counts are whole numbers, and added up exactly
+        return ()  # counts are integers, whose sums are exact
 
     @property
     def deviation(self) -> float:
@@ -86,15 +99,17 @@ class ColumnHistograms(Release):
         """Count.
 
         Args:
-            records: Encoded by the schema.
-            tools: Of the run.
-            columns: Of the schema, with bounds.
-            sizes: Codes of each column in the schema.
+            records: Rows encoded by the schema.
+            tools: The tools of the run.
+            columns: Columns of the schema, with bounds.
+            sizes: Number of codes of each column.
 
         Returns:
-            Noisy counts of each column: of its codes, or of the nodes of its tree and, where cells may
-            be missing, of these.
+            Noisy counts of each column: of its codes, or of the nodes of its tree and, if cells may be
+            missing, of missing cells.
         """
+        if len(columns) != self.num_columns:  # the sensitivity is theirs
+            raise ValueError(f"expected {self.num_columns} columns, got {len(columns)}.")
         cells = [cells_of(column) if column.has_position else None for column in columns]
         rows = records.open()
         counts = [
@@ -117,22 +132,101 @@ class ColumnHistograms(Release):
 def _tree(
     rows: EncodedRows, j: int, cells: ColumnCells, *, nullable: bool
 ) -> Float[np.ndarray, "n"]:
-    """Counts of all levels of one column and, where there may be any, of its missing cells."""
+    """Counts of all levels of one column and, if it is nullable, of its missing cells."""
     missing = nullable & (rows.codes[:, j] == 1)
-    found = weighted_counts(cells.of(rows.positions[:, j])[~missing], cells.num)
-    # a missing cell weighs as much as a value
-    return np.append(found, missing.sum()) if nullable else found
+    counts = weighted_counts(cells.of(rows.positions[:, j])[~missing], cells.num)
+    # a missing cell has the same weight as a value
+    return np.append(counts, missing.sum()) if nullable else counts
 
 
 @lru_cache(maxsize=64)
 def _affordable(budget: Budget, others: Ledger) -> float:
-    whole = calibration.gaussian_mu(budget)
+    mu = calibration.gaussian_mu(budget)
     return calibration.calibrate(
         Gaussian,
         budget,
-        bracket=(1 / (_MU[1] * whole), 1 / (_MU[0] * whole)),
+        bracket=(1 / (_MU[1] * mu), 1 / (_MU[0] * mu)),
         increasing=False,
         ledger=others,
-        guess=1 / whole,
+        guess=1 / mu,
         what="columns_noise",
     )
+
+
+def level_sizes(cells: int) -> tuple[int, ...]:
+    """Number of nodes of each level, the finest first."""
+    sizes = [cells]
+    while sizes[-1] > _TOP:
+        sizes.append(-(-sizes[-1] // _FAN))
+    return tuple(sizes)
+
+
+def weighted_counts(at: Int[np.ndarray, " rows"], cells: int) -> Float[np.ndarray, " nodes"]:
+    """Counts of all levels, concatenated. One row moves them by 1 in L2."""
+    sizes = level_sizes(cells)
+    weight, counts = len(sizes) ** -0.5, [np.bincount(at, minlength=cells)]
+    while len(counts) < len(sizes):
+        counts.append(np.add.reduceat(counts[-1], np.arange(0, len(counts[-1]), _FAN)))
+    return weight * np.concatenate(counts).astype(np.float64)
+
+
+def estimate(
+    noisy: Float[np.ndarray, " nodes"], cells: int, *, deviation: float, total: float
+) -> Float[np.ndarray, " cells"]:
+    """Nonnegative cells that sum to `total`, from noisy `weighted_counts`.
+
+    First the least-squares estimate over all levels is computed. Then, from the widest level down,
+    children are shrunk towards their mean as far as their differences are explained by noise
+    (James-Stein), except for spikes.
+
+    Args:
+        noisy: Noisy counts of all levels.
+        cells: Number of cells.
+        deviation: Standard deviation of the noise in each number.
+        total: Declared or released number of records in the cells.
+    """
+    sizes = level_sizes(cells)
+    weight = len(sizes) ** -0.5
+    levels = [part / weight for part in np.split(noisy, np.cumsum(sizes)[:-1])]
+    variance = (deviation / weight) ** 2
+    # upward: the best estimate of a node from its own count and all below it
+    best, spread = [levels[0]], [np.full(cells, variance)]
+    for own in levels[1:]:
+        starts = np.arange(0, len(best[-1]), _FAN)
+        below, error = np.add.reduceat(best[-1], starts), np.add.reduceat(spread[-1], starts)
+        trust = error / (error + variance) if variance else np.full(len(own), 0.5)
+        best.append(trust * own + (1 - trust) * below)
+        spread.append(trust * variance)
+    # downward: the count of a parent is distributed to its children
+    parents = np.array([total])
+    for level in range(len(sizes) - 1, -1, -1):
+        size = sizes[level]
+        fan = size if level == len(sizes) - 1 else _FAN
+        parents = _distributed(parents, best[level], spread[level], fan)
+    return parents
+
+
+def _distributed(
+    parents: np.ndarray, children: np.ndarray, spread: np.ndarray, fan: int
+) -> np.ndarray:
+    """Nonnegative children that sum to their parents."""
+    pad = len(parents) * fan - len(children)
+    exists = np.pad(np.ones(len(children), bool), (0, pad)).reshape(-1, fan)
+    values = np.pad(children, (0, pad)).reshape(-1, fan)
+    error = np.pad(spread, (0, pad)).reshape(-1, fan) + 1e-12
+    count = exists.sum(axis=1, keepdims=True)
+    values += exists * (parents[:, None] - (values * exists).sum(axis=1, keepdims=True)) / count
+    # without the spikes, which would move the mean
+    middle = np.nanmedian(np.where(exists, values, np.nan), axis=1, keepdims=True)
+    spike = exists & (values - middle > _SPIKE * np.sqrt(error + np.maximum(middle, 0)))
+    rest = exists & ~spike
+    num = np.maximum(rest.sum(axis=1, keepdims=True), 1)
+    mean = (values * rest).sum(axis=1, keepdims=True) / num
+    apart = np.where(rest, values - mean, 0.0)
+    noise = (error * rest).sum(axis=1, keepdims=True) * np.maximum(num - 1, 0) / num
+    keep = np.clip(1 - noise / np.maximum((apart**2).sum(axis=1, keepdims=True), 1e-12), 0, 1)
+    shrunk = np.maximum(np.where(spike, values, mean + keep * apart), 0.0) * exists
+    sums = shrunk.sum(axis=1, keepdims=True)
+    even = exists / count
+    share = np.where(sums > 0, shrunk / np.where(sums > 0, sums, 1.0), even)
+    return (share * np.maximum(parents, 0)[:, None])[exists]
