@@ -762,7 +762,7 @@ def test_no_average_is_a_choice_for_training_too():
     training = estimator.plan(4).release(PrivateTraining)
     assert training.steps > 0
     assert training.settings.ema_decay is None
-    with pytest.raises(ValueError, match="ema_decay: for training"):
+    with pytest.raises(ValueError, match="ema_decay: only for training"):
         estimator.plan(2)
 
 
