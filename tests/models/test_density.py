@@ -747,7 +747,7 @@ TRAINING = {
 @pytest.mark.parametrize("name", TRAINING)
 def test_what_only_training_would_use_is_refused_where_there_is_none(name):
     estimator = density_flow(budget=BUDGET, bounds=(0, 1), num_records=50, **{name: TRAINING[name]})
-    with pytest.raises(ValueError, match=rf"^{name}: for training, .*2 columns.*grid is all of it"):
+    with pytest.raises(ValueError, match=rf"^{name}: only for training, .*2 columns.*grid is the whole model"):
         estimator.fit(np.full((50, 2), 0.5), progress=False)
     with pytest.raises(ValueError, match="steps above 0 to train"):
         estimator.plan(2)
@@ -762,7 +762,7 @@ def test_no_average_is_a_choice_for_training_too():
     training = estimator.plan(4).release(PrivateTraining)
     assert training.steps > 0
     assert training.settings.ema_decay is None
-    with pytest.raises(ValueError, match="ema_decay: for training"):
+    with pytest.raises(ValueError, match="ema_decay: only for training"):
         estimator.plan(2)
 
 
