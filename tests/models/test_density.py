@@ -747,7 +747,9 @@ TRAINING = {
 @pytest.mark.parametrize("name", TRAINING)
 def test_what_only_training_would_use_is_refused_where_there_is_none(name):
     estimator = density_flow(budget=BUDGET, bounds=(0, 1), num_records=50, **{name: TRAINING[name]})
-    with pytest.raises(ValueError, match=rf"^{name}: only for training, .*2 columns.*grid is the whole model"):
+    with pytest.raises(
+        ValueError, match=rf"^{name}: only for training, .*2 columns.*grid is the whole model"
+    ):
         estimator.fit(np.full((50, 2), 0.5), progress=False)
     with pytest.raises(ValueError, match="steps above 0 to train"):
         estimator.plan(2)
