@@ -1,5 +1,6 @@
 """Settings of every test: strict JAX, repeatable hypothesis, data only where there is some."""
 
+import ctypes
 import gc
 import os
 from collections.abc import Iterator
@@ -12,6 +13,10 @@ import pytest
 # Float32 stays the default: it is what the engine runs in, so it is what the tests measure.
 jax.config.update("jax_debug_key_reuse", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# Fits of one kind compile the same programs again and again; all workers, and later runs, share them.
+jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".pytest_cache/jax"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 hypothesis.settings.register_profile(
     "veilflow",
@@ -57,6 +62,9 @@ def _few_programs() -> Iterator[None]:
     if maps > _MOST_MAPS or pages > _MOST_PAGES:
         jax.clear_caches()
         gc.collect()
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps freed memory otherwise
+        if trim is not None:
+            trim(0)
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ def test_settings_that_were_given_are_parsed_and_the_others_left_out():
 def test_a_description_names_other_settings_by_their_flags():
     training = SettingsOf("veilflow.engine.training.Training", flags={"batch_size": "batch"})
     (rate,) = (one for one in training.parameters() if one.name == "sampling_rate")
-    assert "--batch:" in rate.annotation.__metadata__[0].help
+    assert "--batch." in rate.annotation.__metadata__[0].help
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -81,7 +81,7 @@ def test_bounds_nested_too_deeply_make_no_model(tmp_path):
     low = 0.0
     for _ in range(51):
         low = [low]
-    whole.schema["domain"]["low"] = low
+    whole.manifest["plan"]["domain"]["low"] = low
     with pytest.raises(vf.ArtifactError):
         registry.from_artifact(whole)
 

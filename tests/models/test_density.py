@@ -144,7 +144,7 @@ def test_a_chosen_seed_is_confessed_and_a_fresh_secret_is_not(moons, counted, in
     assert moons.guarantee.assumptions[1:] == (sums, generator, seeded)
     assert counted.guarantee.assumptions[1:] == (sums, generator)
     assert in_a_ball.guarantee.assumptions[1:] == (sums, generator)
-    assert "is used for no other fit" in seeded.sentence
+    assert "uses it for no other fit" in seeded.sentence
     assert seeded.sentence in str(moons.guarantee)
 
 

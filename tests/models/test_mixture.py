@@ -115,7 +115,7 @@ def test_the_ledger_counts_every_release(monkeypatch):
 def test_a_chosen_seed_is_confessed_and_a_fresh_secret_is_not(three):
     every = (BOUNDS_DECLARED, FloatSums().sentence, Seeded().sentence)
     assert tuple(map(str, three.guarantee.assumptions)) == every
-    assert "used for no other fit" in Seeded().sentence
+    assert "uses it for no other fit" in Seeded().sentence
     fresh = estimator(seed=None, steps=2).fit(frame(), progress=False)
     assert tuple(map(str, fresh.guarantee.assumptions)) == every[:-1]
 

@@ -126,7 +126,7 @@ def test_hostile_names_are_text():
 
 
 def test_a_regression_of_other_parameters_is_refused():
-    with pytest.raises(ValueError, match="do not belong together"):
+    with pytest.raises(ValueError, match="other parameters than the posterior"):
         dataclasses.replace(posterior("linear"), regression=regression("logistic"))
 
 

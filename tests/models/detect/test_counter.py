@@ -106,7 +106,7 @@ def test_a_changed_entry_is_refused(counter, what):
 def test_an_entry_that_is_no_count_is_refused(counter, body):
     title, *_ = journals.bodies(counter.path.read_bytes())
     counter.path.write_bytes(journals.forged([title, body]))
-    refused(counter, "no count")
+    refused(counter, "not a count")
 
 
 def test_a_deleted_or_foreign_journal_is_refused(counter, tmp_path):
