@@ -15,8 +15,7 @@ jax.config.update("jax_debug_key_reuse", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # Fits of one kind compile the same programs again and again; all workers, and later runs, share them.
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".pytest_cache/jax"))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 hypothesis.settings.register_profile(
     "veilflow",
