@@ -49,8 +49,10 @@ def _settings(name: str, own: Path) -> dict[str, Any]:
     """Settings with which a seed decides as much as it can."""
     one = ESTIMATORS[name]
     count = {"num_records": 12} if one.counts else {}
-    journal = {"journal": own / "journal"} if name == "EnsembleDetector" else {}
-    return {**one.seeded, **count, **journal}
+    settings = {**one.seeded, **count}
+    if name == "EnsembleDetector":  # it is saved beside its journal
+        settings["answers"] = vf.Answering(max_queries=4, journal=own / "journal")
+    return settings
 
 
 class _Log:

@@ -56,7 +56,9 @@ PLANNED = Ledger().spend(PureDP(0.5), purpose="a count")
 
 def test_a_budget_admits_what_fits_and_refuses_the_rest_with_a_way_out():
     vf.Budget(0.5, 0).admit(PLANNED)
-    with pytest.raises(vf.BudgetError, match=r"cost epsilon=0.5 .* budget is 0.4. Nothing was spent"):
+    with pytest.raises(
+        vf.BudgetError, match=r"cost epsilon=0.5 .* budget is 0.4. Nothing was spent"
+    ):
         vf.Budget(0.4, 0).admit(PLANNED)
     vf.Budget(math.inf, 1e-6).admit(Ledger().spend(NonPrivate(), purpose="training"))
 
