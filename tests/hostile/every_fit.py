@@ -24,13 +24,19 @@ from veilflow.releases.release import Release
 from veilflow.releases.run import Run
 
 RAN, KEPT = "ran", "kept"
+_JUDGE = "judge.veil"
 
 
 def fit(name: str, folder: Path) -> None:
     """Fit one estimator over and over, each time in a folder of its own; go on with what is there."""
     warnings.simplefilter("ignore")
     victims._keep_programs(folder)
-    one, log = ESTIMATORS[name], _logged_releases()
+    one = ESTIMATORS[name]
+    if name == "LikelihoodDetector":  # it fits the model that it judges by: that is not logged
+        model = one.make().model
+        if not (folder / _JUDGE).exists():  # every process must judge by the same one
+            model.save(folder / _JUDGE)
+    log = _logged_releases()
     for number in itertools.count():
         own = folder / f"{number:04d}"
         own.mkdir(exist_ok=True)
@@ -52,6 +58,8 @@ def _settings(name: str, own: Path) -> dict[str, Any]:
     settings = {**one.seeded, **count}
     if name == "EnsembleDetector":  # it is saved beside its journal
         settings["answers"] = vf.Answering(max_queries=4, journal=own / "journal")
+    if name == "LikelihoodDetector":
+        settings["model"] = vf.load(own.parent / _JUDGE)
     return settings
 
 
