@@ -94,17 +94,3 @@ class Predicts(Protocol):
     def predict_proba(self, records: Any, /) -> Float[np.ndarray, "records classes"]:
         """The probability of each class, for each record."""
         ...
-
-
-@runtime_checkable
-class Answers(Protocol):
-    """A model that is never released, and answers a limited number of queries about rows."""
-
-    @property
-    def queries_left(self) -> int | None:
-        """How many rows may still be asked about; None where anomalies are counted instead."""
-        ...
-
-    def query(self, rows: Any, /) -> Any:
-        """Whether each row is an anomaly. Every answer is paid for."""
-        ...
