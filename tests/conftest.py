@@ -6,9 +6,19 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
-import jax
-import pytest
+# Small programs that run once: a hasty code generator costs them nothing. What XLA itself does to a
+# program (fusion, and the rounding that comes with it) stays as users have it. Set before JAX starts,
+# and inherited by processes that a test starts.
+_HASTY = (
+    "--xla_backend_optimization_level=1",
+    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_parallel_codegen_split_count=1",
+)
+os.environ["XLA_FLAGS"] = " ".join((*_HASTY, os.environ.get("XLA_FLAGS", "")))
+
+import hypothesis  # noqa: E402
+import jax  # noqa: E402
+import pytest  # noqa: E402
 
 # Float32 stays the default: it is what the engine runs in, so it is what the tests measure.
 jax.config.update("jax_debug_key_reuse", True)
