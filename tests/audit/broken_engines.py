@@ -55,7 +55,7 @@ def noise_for_the_mean() -> AbstractContextManager[None]:
 
 def one_key_for_all_tensors() -> AbstractContextManager[None]:
     def gaussian(query, *, noise, words):
-        noisy = lambda x: x + noise.grid.spacing * noise.draws(words, [x.size])[0].reshape(x.shape)  # noqa: E731
+        noisy = lambda x: x + noise.grid.spacing * noise.draws(words, x.size).reshape(x.shape)  # noqa: E731
         return Released(jax.tree.map(noisy, query.total), Gaussian(noise.grid.noise_multiplier))
 
     return swapped(step_module, "gaussian", gaussian)

@@ -95,16 +95,24 @@ class Step(eqx.Module):
 
         # As many full chunks as the expected batch has, then small ones while records are left: no
         # batch is ever truncated. The running time shows how many it took (docs/limitations.md).
-        size = self.chunk_size
+        # Each loop is one copy of the gradient in the program, so there are no more than needed.
+        size, spare = self.chunk_size, min(self.chunk_size, _SPARE_CHUNK)
         chunks = max(1, int(self.plan.expected_batch_size // size))
-        total = of_chunk(jnp.zeros((), jnp.int32), size)
-        if chunks > 1:
-            total = jax.lax.fori_loop(1, chunks, lambda i, t: add(i * size, t, size), total)
-        spare = min(size, _SPARE_CHUNK)
+        expected = jnp.asarray(chunks * size, jnp.int32)
+        start = jnp.zeros((), jnp.int32)
+        if chunks == 1 and spare < size:
+            total, start, last = of_chunk(start, size), expected, running[-1]
+        else:
+            shapes = jax.eval_shape(lambda: of_chunk(start, size))
+            total = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+            last = jnp.maximum(running[-1], expected)
+            if spare < size:
+                total = jax.lax.fori_loop(0, chunks, lambda i, t: add(i * size, t, size), total)
+                start = expected
         _, total = jax.lax.while_loop(
-            lambda carry: carry[0] < running[-1],
+            lambda carry: carry[0] < last,
             lambda carry: (carry[0] + spare, add(carry[0], carry[1], spare)),
-            (jnp.asarray(chunks * size, jnp.int32), total),
+            (start, total),
         )
         return ClippedSum(total, self.plan.clipping.sensitivity)
 

@@ -45,6 +45,7 @@ assumption that this error can be ignored. Counts are exact.
 # pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -209,37 +210,36 @@ class GridNoise(eqx.Module):
                 f"the grid is for {self.grid.num_coordinates} coordinates, got {size}. Build it with "
                 f"num_coordinates={size}."
             )
-        noise = self.draws(words, [leaf.size for leaf in leaves])
+        ends = list(itertools.accumulate(leaf.size for leaf in leaves))
+        noise = jnp.split(self.draws(words, size), ends[:-1])
         noisy = [
             _sum_on_grid(leaf, share.reshape(leaf.shape), self.grid.spacing)
             for leaf, share in zip(leaves, noise, strict=True)
         ]
         return jax.tree_util.tree_unflatten(structure, noisy)
 
-    def draws(self, words: UInt32[Array, " 4"], sizes: list[int]) -> list[Int[Array, " size"]]:
-        """The integers that one release adds to arrays of these sizes."""
+    def draws(self, words: UInt32[Array, " 4"], size: int) -> Int[Array, " size"]:
+        """The integers that one release of `size` numbers adds to them.
+
+        All arrays of a release share one stream: a program that draws each array by itself holds the
+        generator as often as there are arrays, and takes as much longer to compile.
+        """
         if jax.default_backend() != "cpu":
-            return self._turn(words, sizes, jnp.zeros((), jnp.uint32))
+            return self._turn(words, size, jnp.zeros((), jnp.uint32))
         # A loop that runs once. Without it, XLA's CPU compiler recomputes the noise wherever it is
         # used, and an optimizer uses it several times. The compiler must not see that it runs once.
         turns = 1 + ((words[0] | 1) == 0).astype(jnp.uint32)
-        none = [jnp.zeros(size, jnp.int32) for size in sizes]
-        first = jnp.zeros((), jnp.uint32)
-        return jax.lax.fori_loop(first, turns, lambda turn, _: self._turn(words, sizes, turn), none)
+        none, first = jnp.zeros(size, jnp.int32), jnp.zeros((), jnp.uint32)
+        return jax.lax.fori_loop(first, turns, lambda turn, _: self._turn(words, size, turn), none)
 
     def _turn(
-        self, words: UInt32[Array, " 4"], sizes: list[int], turn: UInt32[Array, ""]
-    ) -> list[Int[Array, " size"]]:
+        self, words: UInt32[Array, " 4"], size: int, turn: UInt32[Array, ""]
+    ) -> Int[Array, " size"]:
         how = functools.partial(pick, self.thresholds, xp=jnp, take=_inside)
-        none = jnp.zeros((), jnp.uint32)
-
-        def of(array: int, size: int) -> Int[Array, " size"]:
-            place = jnp.arange(size, dtype=jnp.uint32), jnp.full((), array, jnp.uint32)
-            four = threefry(words, (*place, 2 * turn, none))
-            two = threefry(words, (*place, 2 * turn + 1, none))[:2]
-            return _wide(how, (*four, *two), self.grid.widening)
-
-        return [of(array, size) for array, size in enumerate(sizes)]
+        place, none = jnp.arange(size, dtype=jnp.uint32), jnp.zeros((), jnp.uint32)
+        four = threefry(words, (place, none, 2 * turn, none))
+        two = threefry(words, (place, none, 2 * turn + 1, none))[:2]
+        return _wide(how, (*four, *two), self.grid.widening)
 
 
 def noisy_on_host(
