@@ -82,8 +82,10 @@ def key() -> jax.Array:
     return jax.random.key(20_250_101)
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are left out by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked `data`, and say why, where the real data sets are not."""
+    """Mark cases beyond the few of a test as slow; skip tests marked `data` where there is none."""
+    _leave_a_few(items)
     folder = os.environ.get("VEILFLOW_DATA")
     if folder and Path(folder).is_dir():
         return
@@ -91,3 +93,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("data"):
             item.add_marker(pytest.mark.skip(reason=f"needs real data sets: {reason}"))
+
+
+def _leave_a_few(items: list[pytest.Item]) -> None:
+    """Of a test marked `few(n)`, `n` cases spread over all of them stay in `make test`."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few"):
+            cases.setdefault(item.nodeid.split("[")[0], []).append(item)
+    for many in cases.values():
+        mark = many[0].get_closest_marker("few")
+        assert mark is not None
+        (kept,) = mark.args
+        chosen = {round(place * (len(many) - 1) / max(kept - 1, 1)) for place in range(kept)}
+        for place, item in enumerate(many):
+            if place not in chosen:
+                item.add_marker("slow")

@@ -183,6 +183,7 @@ def test_tables_are_held_to_the_bounds_of_the_device(backend, bounds, monkeypatc
     assert [r.must for r in tables.run()] == bounds
 
 
+@pytest.mark.slow
 def test_every_alternative_of_the_planner_of_tables_is_one():
     from benchmarks import generated_tables, table_planner
 

@@ -33,6 +33,7 @@ def plan():
     return audit.with_epsilon(PLAN, 4.0, DELTA)
 
 
+@pytest.mark.slow
 def test_a_thousand_canaries_at_epsilon_4_are_seen(plan):
     result = audit.audit_gradients(plan, delta=DELTA, bound="one-run-f-dp", seed=0)
     assert result.claimed == pytest.approx(4.0, rel=1e-3)
@@ -81,6 +82,7 @@ def rows_audit(plan, loss_fn, model, dim, **settings):
     return audit.audit_training(plan, loss_fn, model, rows, delta=DELTA, seed=1, **settings)
 
 
+@pytest.mark.slow
 def test_the_training_of_a_network_is_audited_with_rows(plan):
     model = nn.Dense.create(4, 20, key=jax.random.key(0))
     few = replace(plan, steps=4, expected_batch_size=30)

@@ -78,6 +78,7 @@ def test_right_engines_are_not_accused_whatever_the_seed():
         assert report.passed, str(report)
 
 
+@pytest.mark.slow
 def test_groups_are_measured_with_their_own_model():
     model = [nn.Dense.create(2, 3, key=jax.random.key(i)) for i in range(2)]
     clipping = engine.PerGroup.of(model, lambda m: m, [1.0, 2.0])
@@ -94,6 +95,7 @@ def test_groups_are_measured_with_their_own_model():
     assert report.checks[0].measured == pytest.approx(5**0.5, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_right_step_of_parts_passes_every_check():
     report = audit.engine_check(PLAN, num_parts=3)
     assert report.passed, str(report)
@@ -104,6 +106,7 @@ def test_the_right_step_of_parts_passes_every_check():
     assert {check for _, _, check in BROKEN_PARTS.values()} <= names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [n if n in FAST_PARTS else pytest.param(n, marks=pytest.mark.slow) for n in BROKEN_PARTS],
@@ -115,6 +118,7 @@ def test_every_broken_step_of_parts_is_caught(name):
     assert check in report.failed
 
 
+@pytest.mark.slow
 def test_a_record_in_two_parts_moves_the_sum_too_far():
     with BROKEN_PARTS["record in two parts"][0]():
         report = audit.engine_check(PLAN, num_parts=2, parts=["sensitivity"])
@@ -137,6 +141,7 @@ def test_the_right_step_of_parts_passes_whatever_the_plan(changes):
     assert report.passed, str(report)
 
 
+@pytest.mark.slow
 def test_parts_are_measured_with_their_own_model():
     model = [nn.Dense.create(2, 3, key=jax.random.key(i)) for i in range(2)]
     model[1] = jax.tree.map(lambda x: jnp.stack([x, -x]), model[1])

@@ -66,6 +66,7 @@ def test_what_does_not_go_together_is_refused(veilflow, model, arguments, messag
     assert message in done.stderr
 
 
+@pytest.mark.slow
 def test_the_engine_is_measured_and_attacked_on_generated_rows(veilflow, monkeypatch):
     # one part is enough to see that it is called: each takes seconds to compile
     monkeypatch.setattr(audit, "engine_check", partial(audit.engine_check, parts=["sensitivity"]))

@@ -38,6 +38,7 @@ def log_prob(flow: Flow, rows: jax.Array, condition: jax.Array | None = None) ->
     return jax.vmap(flow.log_prob, in_axes=(0, None))(rows, condition)
 
 
+@pytest.mark.few(3)
 @every
 @pytest.mark.parametrize(("dim", "num"), [(1, 4001), (2, 301)])
 def test_given_a_condition_the_density_integrates_to_one_and_depends_on_it(name, dim, num):

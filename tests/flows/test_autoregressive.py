@@ -122,6 +122,7 @@ def close(a, b, tolerance: float) -> None:
     np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.few(4)
 @every
 @given(data=st.data())
 @settings(max_examples=10)

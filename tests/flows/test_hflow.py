@@ -124,6 +124,7 @@ def squared(gradients) -> np.ndarray:
     return np.sum([np.sum(leaf**2, axis=1) for leaf in leaves], axis=0)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_closed_forms_are_those_of_each_records_gradient(name: str):
     norms, total, gradients = gradients_of(name)(ordinary_rows())
@@ -144,6 +145,7 @@ def test_hostile_rows_have_the_norm_of_their_gradient_or_are_left_out(name: str)
     assert np.isfinite(norm(total))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [name for name in OPTIONS if name.endswith("variational")])
 def test_every_clipping_keeps_its_bound_on_ordinary_and_on_hostile_rows(name: str):
     check_bounds(shaken_flow(name), loss_fn, [ordinary_rows(), hostile_rows()])
@@ -306,6 +308,7 @@ def toy(number: int):
     )
 
 
+@pytest.mark.slow
 def test_a_short_training_learns_a_mixed_table():
     flow = started((Listed(3), Continuous()), bins=8, hidden=(16,))
     codes, positions = toy(512)

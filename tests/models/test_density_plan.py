@@ -144,6 +144,7 @@ def test_actnorms_are_built_where_they_are_to_be_set():
     assert not estimator(start="columns").plan(4).flow.actnorm
 
 
+@pytest.mark.few(30)
 @pytest.mark.parametrize("num_records", [None, 1, 30, 1000, 10**6, 10**9])
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 100.0, math.inf])
 @pytest.mark.parametrize("dim", [1, 3, 4, 20])
@@ -201,6 +202,7 @@ def test_bounds_for_every_column_say_how_many_there_are():
         estimator().plan()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("changes", "dim"),
     [
@@ -259,6 +261,7 @@ COMBINATIONS = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("epsilon", "num_records", "dim", "changes"), COMBINATIONS, ids=str)
 def test_all_of_a_ledger_is_within_the_budget(epsilon, num_records, dim, changes):
     budget = vf.Budget(epsilon, 0.1 / num_records)

@@ -92,6 +92,7 @@ def arrays(model: vf.FittedDensityFlow) -> list[np.ndarray]:
 # -- what was paid ---------------------------------------------------------------------------------
 
 
+@pytest.mark.few(4)
 @private
 def test_the_guarantee_is_within_the_budget_and_recomputes_from_the_ledger(name):
     model = fitted(name)
@@ -243,6 +244,7 @@ def test_a_file_gives_the_same_model_back(name, tmp_path: Path):
     assert json.loads(json.dumps(plain(model.plan))) == plain(again.plan)
 
 
+@pytest.mark.few(4)
 @every
 def test_samples_are_inside_the_domain_and_have_a_density(name):
     model = fitted(name)
@@ -387,6 +389,7 @@ def test_a_run_begun_and_killed_before_its_start_goes_on_with_its_own_noise(tmp_
     assert secrets == {saved.secret.reveal()}
 
 
+@pytest.mark.few(3)
 @every
 def test_a_fit_killed_after_its_last_release_asks_and_draws_nothing_again(
     name, tmp_path, monkeypatch

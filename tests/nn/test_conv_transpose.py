@@ -170,6 +170,7 @@ def test_the_output_is_pytorchs(name):
     close(jax.jit(jax.vmap(lambda image: layer(image)))(images), output)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", MODELS)
 def test_norms_and_weighted_sums_equal_those_of_vmapped_gradients(name):
     told, factors = answers(name)

@@ -40,6 +40,7 @@ def close(ours, theirs, rtol=1e-5):
     np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=rtol * scale)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", KINDS)
 def test_norms_and_weighted_sums_equal_those_of_vmapped_gradients(name):
     model, observed, plain = observed_and_plain(name)

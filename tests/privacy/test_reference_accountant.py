@@ -55,6 +55,7 @@ LEDGERS = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("adding", [False, True], ids=["remove", "add"])
 @pytest.mark.parametrize("events", LEDGERS.values(), ids=LEDGERS.keys())
 def test_few_releases_lie_between_the_optimistic_and_the_pessimistic_estimate(events, adding):

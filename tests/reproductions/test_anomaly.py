@@ -239,6 +239,7 @@ def stream(monkeypatch):
     return np.where(odd, 0, 200), odd
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pure", "approximate"])
 def test_simulated_streams_are_like_those_of_the_library(kind, stream):
     normal, odd = stream

@@ -31,6 +31,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict]:
     return run.stdout, json.loads(out.read_text("utf-8"))
 
 
+@pytest.mark.slow
 def test_the_numbers_are_plausible(measured: tuple[str, dict]):
     _, now = measured
     assert 10_000 < now["lines"] < 100_000
@@ -46,11 +47,13 @@ def test_the_numbers_are_plausible(measured: tuple[str, dict]):
     assert max(now["fan_in"].values()) > 10
 
 
+@pytest.mark.slow
 def test_hops_lead_from_the_file_to_the_model_and_back(measured: tuple[str, dict]):
     files = {hop.split(": ")[0].split("/")[0] for hop in measured[1]["hops"]}
     assert {"tabular", "privacy", "engine", "models"} <= files
 
 
+@pytest.mark.slow
 def test_every_line_of_the_table_has_a_column_for_then_now_and_there(measured: tuple[str, dict]):
     lines = measured[0].splitlines()
     assert "2a92ba3" in lines[0]

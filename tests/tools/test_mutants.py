@@ -99,6 +99,7 @@ def test_likely_tests_come_first(project: Path):
     assert names(3) == [*names(2), "test_d01"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "limit", "outcome"),
     [

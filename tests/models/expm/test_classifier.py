@@ -56,6 +56,7 @@ def test_all_samplers_are_tried_here():
     assert set(SMALL) == set(SAMPLERS)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_fit_pays_what_was_said_before_and_keeps_to_the_budget(name):
     unfitted = estimator(sampler=SMALL[name], seed=1)

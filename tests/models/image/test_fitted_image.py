@@ -27,6 +27,7 @@ def by_class() -> vf.FittedImageFlow:
 # -- samples ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 def test_samples_are_images_of_the_specification(model):
     images = model.sample(7, seed=3)
     assert images.spec == model.spec

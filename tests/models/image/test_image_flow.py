@@ -25,6 +25,7 @@ def kind(request) -> str:
 # -- what is paid ----------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 def test_the_guarantee_is_within_the_budget_and_recomputes_from_the_ledger(kind):
     model = small.fitted(kind)
     assert 3.9 < model.guarantee.epsilon <= 4.0
@@ -96,6 +97,7 @@ def test_too_small_a_budget_is_refused_before_the_images_are_opened():
     assert not seen
 
 
+@pytest.mark.slow
 def test_a_fit_without_privacy_says_so_and_learns_what_each_class_looks_like():
     made = small.estimator(
         budget=vf.Budget(epsilon=math.inf, delta=1e-3), steps=300, learning_rate=(0.01, 0.02)
@@ -211,6 +213,7 @@ def test_damaged_files_are_refused_or_skipped(tmp_path):
     assert model.plan == small.estimator().plan()
 
 
+@pytest.mark.slow
 def test_images_of_which_none_is_left_are_fitted_like_no_images():
     broken = np.full((3, 6, 6), np.nan)
     model = small.estimator().fit(broken, [0, 1, 2], progress=False, invalid="skip")

@@ -160,6 +160,7 @@ def test_the_prices_of_a_plan_are_for_all_numbers_that_get_noise():
         assert (priced == plan.num_numbers) == (partition != "flows")
 
 
+@pytest.mark.slow
 def test_smaller_images_take_fewer_steps_and_a_smaller_budget_slower_ones():
     def settings(side=28, epsilon=10.0):
         spec = vf.ImageSpec(height=side, width=side, classes=range(10))

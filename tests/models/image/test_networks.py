@@ -73,6 +73,7 @@ def test_every_parameter_sits_in_a_layer_and_only_those_published_have_a_bias(sc
     assert all(layer.bias is not None for layer in (*decoder.convolutions, decoder.start))
 
 
+@pytest.mark.slow
 def test_gray_images_go_through_relu_and_colors_through_leaky_relu():
     sizes = {"size": (4, 4), "channels": (3,), "latent": 2, "blocks": 1, "hidden": (4,)}
     for colors in (1, 3):
@@ -150,6 +151,7 @@ def test_all_networks_together_stay_within_one_bound():
             assert size != 1.0 or norm(share) > 0.05
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("scalar_map", ["affine", "spline"])
 @pytest.mark.parametrize("dim", [1, 6, 7])
 def test_codes_come_back_from_the_flow(dim, scalar_map):
@@ -174,6 +176,7 @@ def _shaken(flow):
     return jax.tree.map(lambda x: moved(x) if eqx.is_inexact_array(x) else x, flow)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dim", [2, 5, 20])
 def test_two_blocks_move_all_coordinates_but_one_and_nine_mix_all_of_them(dim):
     def depends(blocks):

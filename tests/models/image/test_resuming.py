@@ -33,6 +33,7 @@ def killed(estimator, path) -> tuple[bytes, bytes]:
     return begun[0], path.read_bytes()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["by class", "unlabeled"])
 def test_a_fit_goes_on_to_the_very_same_model(kind, tmp_path):
     made, path = small.estimator(**small.KINDS[kind]), tmp_path / "run.checkpoint"

@@ -88,6 +88,7 @@ def deviations(objective):
 ANGLES = np.linspace(0, 2 * np.pi, 1_000, endpoint=False)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("objective", "expected"),
     [

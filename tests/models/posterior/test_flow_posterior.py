@@ -76,6 +76,7 @@ def test_a_file_holds_the_posterior_and_its_guarantee(fitted, tmp_path):
     assert "intercept" in repr(loaded)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_holds_every_kind_of_guide(kind, tmp_path):
     sizes = Guide(kind=kind, hidden=(3,), blocks=2, num_bins=3)

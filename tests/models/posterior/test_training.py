@@ -48,6 +48,7 @@ def plain_gradients(guide, numbers, rows, num_draws):
     return jax.vmap(jax.grad(loss), (None, 0))(numbers, rows)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_gradient_of_every_guide_is_that_of_the_bound(kind):
     guide, rows = guide_of(kind), records(3)

@@ -134,6 +134,7 @@ NEIGHBORS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("settings", "neighbors"),
     [

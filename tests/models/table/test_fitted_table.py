@@ -204,6 +204,7 @@ def dependent():
         return table, estimator.fit(table, progress=False)
 
 
+@pytest.mark.slow
 def test_filled_cells_follow_the_columns_they_depend_on(dependent):
     table, model = dependent
     # the gap comes before what it depends on: only weights can tell

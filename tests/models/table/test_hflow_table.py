@@ -213,6 +213,7 @@ def test_any_numbers_make_rows():
 # --- fits
 
 
+@pytest.mark.slow
 def test_scores_are_the_probabilities_of_all_rows(learned: vf.FittedTableFlow):
     every = learned.density.log_prob(every_row())
     draw = jax.vmap(learned.flow.flow.sample)
@@ -221,6 +222,7 @@ def test_scores_are_the_probabilities_of_all_rows(learned: vf.FittedTableFlow):
     assert np.exp(every).sum() == pytest.approx(inside, abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_flow_learns_what_columns_have_to_do_with_each_other(learned: vf.FittedTableFlow):
     test, drawn = rows(1000, seed=5), learned.sample(4000, seed=2)
     shuffled = test.assign(kind=np.roll(test["kind"], 1))
@@ -239,6 +241,7 @@ def test_the_ledger_is_what_was_announced(private: vf.FittedTableFlow):
     assert settings.optimizer == "adabelief"
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_model_and_scores_do_not_waver(private: vf.FittedTableFlow):
     again = estimator(clipping="per-unit").fit(rows(N), progress=False)
     np.testing.assert_array_equal(again.log_prob(rows(50)), private.log_prob(rows(50)))
@@ -329,6 +332,7 @@ def test_a_warm_start_trains_on_rows_of_marginals(monkeypatch: pytest.MonkeyPatc
     assert model.log_prob(test).mean() > model.log_prob(shuffled).mean() + 0.1
 
 
+@pytest.mark.slow
 def test_the_flow_of_codes_takes_other_clippings_too():
     flow = vf.codes(hidden=(4,))
     model = estimator(flow=flow, clipping="sparsified", sparsity=0.25).fit(rows(N), progress=False)

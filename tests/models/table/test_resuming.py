@@ -82,6 +82,7 @@ def begun(states, tmp_path) -> Path:
     return left(tmp_path, states[0], step=0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("flow", [None, vf.hflow(blocks=1, bins=4, hidden=(8,))], ids=bool)
 def test_a_fit_goes_on_to_the_very_same_model(flow, tmp_path):
     settings = {"schema": CLOSED, "num_records": 600, "seed": 3, "warm_start": False}
@@ -104,6 +105,7 @@ def nothing_again(monkeypatch, *but: str) -> None:
             monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("drawn again"))
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_of_the_records_again(states, tmp_path, monkeypatch):
     nothing_again(monkeypatch, "train")
     monkeypatch.setattr(warm_start, "pretrain", lambda *_, **__: pytest.fail("trained again"))

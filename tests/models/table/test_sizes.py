@@ -46,6 +46,7 @@ def drawn(monkeypatch):
     return sizes
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("flow", [None, SMALL], ids=["codes", "hflow"])
 def test_the_slack_covers_all_noise_that_is_drawn(flow, drawn):
     schema = vf.Schema(CLOSED.columns, label="smoker")

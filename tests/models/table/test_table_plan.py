@@ -61,6 +61,7 @@ CASES = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("settings", CASES.values(), ids=CASES.keys())
 def test_a_fit_pays_what_the_plan_said(settings, untrained):
     estimator = small.estimator(**{"seed": None, **settings})

@@ -76,6 +76,7 @@ def test_ledgers_hold_the_events_that_are_due():
     assert of["dp-sgd"].epsilon(delta=DELTA) == pytest.approx(2.0, rel=2e-3)
 
 
+@pytest.mark.slow
 def test_series_are_trained_with_privacy():
     features, labels = series()
     private = baselines.DpSgdClassifier(

@@ -19,6 +19,7 @@ def compare(train, test, num_classes=2, seed=0, **options):
     return compare_image_classifiers(*train, *test, num_classes, seed, **options)
 
 
+@pytest.mark.slow
 def test_all_three_learn_digits():
     images, labels = digits()
     train, test = (images[:1400], labels[:1400]), (images[1400:], labels[1400:])
@@ -97,6 +98,7 @@ def test_dropout_keeps_half_and_doubles_it(key):
     assert found.mean() == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_not_full_counts_its_own_images_only(monkeypatch):
     """Images that fill a batch must not be learned: the result is that of batches cut to size."""
     monkeypatch.setattr(training, "_BATCH_SIZE", 4)
