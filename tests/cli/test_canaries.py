@@ -144,7 +144,7 @@ def run(veilflow, name, words) -> str:
     return said
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FILES)
 def test_no_command_says_what_a_bad_file_holds(name, veilflow, folder, only_read, monkeypatch):

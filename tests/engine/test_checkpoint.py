@@ -122,7 +122,7 @@ def test_a_run_killed_again_and_again_ends_with_the_parameters_of_an_undisturbed
     path, result = tmp_path / "run.checkpoint", tmp_path / "result.npy"
     moments = np.random.default_rng(0)
     reached = 0
-    for _ in range(3):
+    for _ in range(2):
         process = start(path, result, cache)
         try:
             deadline = time.monotonic() + 120

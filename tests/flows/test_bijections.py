@@ -92,7 +92,7 @@ def close(a, b, tolerance: float = 1e-8) -> None:
     np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.few(44)
+@pytest.mark.few(22)
 @every
 @every_dim
 @given(data=st.data())
@@ -128,7 +128,7 @@ def batch(dim: int) -> jax.Array:
     return jnp.asarray(np.random.default_rng(2).normal(size=(3, dim)), jnp.float32)
 
 
-@pytest.mark.few(22)
+@pytest.mark.few(8)
 @every
 @every_dim
 def test_a_jitted_batch_in_float32_holds_what_single_points_give(name: str, dim: int):
@@ -143,6 +143,7 @@ def test_a_jitted_batch_in_float32_holds_what_single_points_give(name: str, dim:
         close(log_det, there_and_back(name, dim)(np.float64(point))[1], 1e-3)
 
 
+@pytest.mark.few(22)
 @every
 @every_dim
 def test_private_and_public_log_det_add_up_to_the_whole(name: str, dim: int):
@@ -243,7 +244,7 @@ def of_inverse(bijection: AbstractBijection, x: jax.Array) -> jax.Array:
     return 0.5 * jnp.sum(jnp.square(z)) - log_det
 
 
-@pytest.mark.few(22)
+@pytest.mark.few(12)
 @every
 def test_taps_give_each_record_the_gradient_of_the_private_part_or_are_refused(name: str):
     bijection, points = made(name, 5), batch(5)

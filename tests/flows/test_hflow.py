@@ -135,6 +135,7 @@ def test_closed_forms_are_those_of_each_records_gradient(name: str):
         np.testing.assert_allclose(ours, summed, rtol=1e-3, atol=1e-3 * np.abs(summed).max())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_hostile_rows_have_the_norm_of_their_gradient_or_are_left_out(name: str):
     norms, total, gradients = gradients_of(name)(hostile_rows())

@@ -60,6 +60,7 @@ def untrained(monkeypatch):
 # -- what it decides -------------------------------------------------------------------------------
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("changes", "dim", "start", "trains"),
     [
@@ -116,6 +117,7 @@ def test_nothing_of_a_training_is_left_open():
     assert training.ema_decay == 0.99
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("changes", "by_em"),
     [
@@ -144,7 +146,7 @@ def test_actnorms_are_built_where_they_are_to_be_set():
     assert not estimator(start="columns").plan(4).flow.actnorm
 
 
-@pytest.mark.few(30)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("num_records", [None, 1, 30, 1000, 10**6, 10**9])
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 100.0, math.inf])
 @pytest.mark.parametrize("dim", [1, 3, 4, 20])

@@ -92,7 +92,7 @@ def arrays(model: vf.FittedDensityFlow) -> list[np.ndarray]:
 # -- what was paid ---------------------------------------------------------------------------------
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @private
 def test_the_guarantee_is_within_the_budget_and_recomputes_from_the_ledger(name):
     model = fitted(name)
@@ -111,6 +111,7 @@ STARTS = {
 }
 
 
+@pytest.mark.few(4)
 @every
 def test_the_ledger_has_an_entry_for_each_release_of_the_start_and_it_is_that_of_the_plan(name):
     model, plan = fitted(name), make(name).plan(FITS[name][1])

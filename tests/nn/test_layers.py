@@ -40,7 +40,7 @@ def close(ours, theirs, rtol=1e-5):
     np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=rtol * scale)
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", KINDS)
 def test_norms_and_weighted_sums_equal_those_of_vmapped_gradients(name):
     model, observed, plain = observed_and_plain(name)
@@ -55,6 +55,7 @@ def test_norms_and_weighted_sums_equal_those_of_vmapped_gradients(name):
         close(got, np.tensordot(np.float64(factor), np.float64(g), axes=1))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", KINDS)
 def test_materialized_gradients_equal_vmapped_ones(name):
     _, observed, plain = observed_and_plain(name)
@@ -74,6 +75,7 @@ def test_materialized_gradients_equal_vmapped_ones(name):
         close(leaf, unmatched.pop(best))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", KINDS)
 def test_unit_norms_equal_those_of_the_materialized_rows(name):
     _, observed, _ = observed_and_plain(name)

@@ -33,6 +33,7 @@ def gradient_by_definition(window, coarse, fine):
     return total
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("loop", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_norms_sums_and_gradients_equal_their_definition(name, loop, monkeypatch):

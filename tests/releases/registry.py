@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -452,7 +453,8 @@ def kinds() -> list[type[Release]]:
     while waiting:
         kind = waiting.pop()
         waiting += kind.__subclasses__()
-        if kind not in (Release, Derived) and kind.__module__.startswith("veilflow."):
+        ours = kind.__module__.startswith("veilflow.") and kind is not Derived
+        if ours and not inspect.isabstract(kind):
             asking.append(kind)
     return asking
 

@@ -128,7 +128,7 @@ def unpaid(manifest: dict[str, Any], paid: tuple[str, ...], start: str = "") -> 
     }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", KINDS)
 def test_cards_of_neighbors_are_equal_and_files_differ_by_what_was_paid_for(name):
     models = fits(name)

@@ -29,6 +29,8 @@ from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.releases.answers import search
 
+pytestmark = pytest.mark.slow  # the system has probes; these are its parts
+
 
 def fake(task):
     """Numbers that tell which task they are of."""
@@ -239,7 +241,6 @@ def stream(monkeypatch):
     return np.where(odd, 0, 200), odd
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pure", "approximate"])
 def test_simulated_streams_are_like_those_of_the_library(kind, stream):
     normal, odd = stream

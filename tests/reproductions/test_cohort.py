@@ -3,6 +3,8 @@
 import pytest
 from reproductions.dp_nf_vi.simulator import cohort
 
+pytestmark = pytest.mark.slow  # the system has probes; these are its parts
+
 
 @pytest.fixture(scope="module")
 def patients():

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from reproductions.dp_nf_vi.simulator import EIGHT, Circulation, eight, emulate, measured, simulate
 
+pytestmark = pytest.mark.slow  # the system has probes; these are its parts
+
 
 @pytest.fixture(scope="module")
 def history():

@@ -24,6 +24,8 @@ from reproductions import records as record_files
 from tests.reproductions import hflow_stand_in as stand_in
 from veilflow import evaluation
 
+pytestmark = pytest.mark.slow  # the system has probes; these are its parts
+
 ADULT = {"only": ["adult/1/codes"], "splits": 2}
 
 

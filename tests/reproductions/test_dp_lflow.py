@@ -24,6 +24,8 @@ from tests.reproductions import lflow_stand_in as stand_in
 from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
 
+pytestmark = pytest.mark.slow  # the system has probes; these are its parts
+
 MNIST = {"only": ["mnist/10/flows"], "splits": 2}
 
 

@@ -15,6 +15,8 @@ from tests.reproductions import lflow_stand_in as stand_in
 from veilflow.images.sharpen import smooth_then_sharpen
 from veilflow.releases.training import PrivateTraining
 
+pytestmark = pytest.mark.slow  # the system has probes; these are its parts
+
 COMMON = {"epsilon": 10.0, "delta": 1e-5, "num_records": 60_000, "seed": 3}
 
 

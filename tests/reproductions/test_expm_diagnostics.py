@@ -25,13 +25,14 @@ from tests.releases.expm.two_parameters import (
 )
 from veilflow.engine import Secret
 
+pytestmark = pytest.mark.slow  # the system has probes; these are its parts
+
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
 
 
-@pytest.mark.slow
 def test_a_well_trained_flow_has_no_objections_and_a_hasty_one_has_all():
     exact = grid().draws(2_000, seed=0)
     hasty = dataclasses.replace(SAMPLERS["realnvp"], steps=20)

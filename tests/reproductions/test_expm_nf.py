@@ -14,6 +14,8 @@ from veilflow.privacy.events import ExponentialMechanism, NonPrivate
 from veilflow.privacy.ledger import Ledger
 from veilflow.releases.expm.flow_sampler import FlowSampler
 
+pytestmark = pytest.mark.slow  # the system has probes; these are its parts
+
 
 def fake(task):
     """Numbers that tell which task they are of."""

@@ -9,6 +9,8 @@ from reproductions.expm_nf import adult, audit, exact, fits, methods, probes, ti
 
 from veilflow.privacy.ledger import Ledger
 
+pytestmark = pytest.mark.slow  # the system has probes; these are its parts
+
 COLUMNS = {"age": 40, "education_num": 9, "hours_per_week": 50, "capital_gain": 0}
 COLUMNS |= {"capital_loss": 4_356, "workclass": "Private", "education": "9th", "race": "White"}
 COLUMNS |= {"marital_status": "Widowed", "occupation": "Sales", "relationship": "Wife"}
@@ -99,7 +101,6 @@ def test_the_test_of_fit_passes_what_is_exact_and_refuses_what_is_not(coarse):
     assert grid.log_z < 0
 
 
-@pytest.mark.slow
 def test_rejection_draws_fit_the_grid(coarse):
     found = exact.perform("rejection", epsilon=0.2)
     assert found["p_value"] > 1e-4
@@ -113,7 +114,6 @@ def test_a_bound_from_guesses_is_none_by_chance_and_large_for_knowledge():
     assert audit.guesses_bound(80, 100) < audit.guesses_bound(90, 100)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_bounds_are_above_the_truth_no_more_often_than_they_say(epsilon):
     rng, num, runs = np.random.default_rng(0), 80, 600
@@ -134,7 +134,6 @@ def test_two_worlds_apart_are_told_and_one_world_is_not():
     assert audit.membership_bound(same, other + np.array([5.0, 0.0])) > 2.5
 
 
-@pytest.mark.slow
 def test_attacks_run_on_exact_samplers(monkeypatch):
     monkeypatch.setattr(audit, "TRIALS", 20)
     found = audit.perform("membership:grid", epsilon=0.5)

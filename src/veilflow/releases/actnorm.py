@@ -21,7 +21,8 @@ from veilflow.flows import AbstractBijection, ActNorm, Chain, Flow, Scan
 from veilflow.privacy.events import Event, Together
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.mechanisms import gaussian_once
-from veilflow.releases.release import Release, Tools, gaussians
+from veilflow.releases.gaussian import GaussianRounds
+from veilflow.releases.release import Tools
 from veilflow.releases.rows import finite, seen_through
 
 _REACH = 4.0
@@ -30,7 +31,7 @@ _LEAST_VARIANCE = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActNorms(Release):
+class ActNorms(GaussianRounds):
     """Scales and shifts of a flow's ActNorms, so that the outputs of each are about standard.
 
     Guarantee:
@@ -45,19 +46,10 @@ class ActNorms(Release):
 
     purpose: str = "scales and shifts"
     dim: int
-    noise_multipliers: tuple[float, ...]
 
     @property
-    def event(self) -> Event:
-        return gaussians(self.noise_multipliers)
-
-    @property
-    def num_draws(self) -> int:
-        return 2 * self.dim * sum(noise > 0 for noise in self.noise_multipliers)
-
-    @property
-    def grids(self) -> tuple[tuple[float, int], ...]:
-        return tuple((noise, 2 * self.dim) for noise in self.noise_multipliers)
+    def numbers(self) -> int:
+        return 2 * self.dim
 
     def run(
         self, records: Sensitive[np.ndarray], tools: Tools, *, flow: Flow, num_records: float

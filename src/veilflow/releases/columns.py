@@ -16,11 +16,11 @@ from scipy.special import ndtri
 from veilflow._core import check
 from veilflow.flows.bijections.fixed import PiecewiseLinear
 from veilflow.privacy.assumptions import Assumption
-from veilflow.privacy.events import Event
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.mechanisms import gaussian_once
 from veilflow.releases.dyadic import denoise
-from veilflow.releases.release import Release, Tools, gaussian_event
+from veilflow.releases.gaussian import OneGaussian
+from veilflow.releases.release import Tools
 from veilflow.releases.rows import finite
 
 _EDGE = 1e-7
@@ -29,7 +29,7 @@ _MOST_BITS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns(Release):
+class Columns(OneGaussian):
     """Histograms of all columns, which define a map that makes each approximately standard normal.
 
     Guarantee:
@@ -41,14 +41,12 @@ class Columns(Release):
         bits: Each histogram has 2^bits cells.
         border: Rows are clamped to the box from -border to border; one that is not finite counts as
             zero.
-        noise_multiplier: Noise of the joint release over its sensitivity; 0 without privacy.
     """
 
     purpose: str = "histograms of columns"
     dim: int
     bits: int
     border: float
-    noise_multiplier: float
 
     def __post_init__(self) -> None:
         check.count(dim=self.dim, bits=self.bits)
@@ -56,16 +54,12 @@ class Columns(Release):
             raise ValueError(f"bits must be at most {_MOST_BITS}, got {self.bits}.")
 
     @property
-    def event(self) -> Event:
-        return gaussian_event(self.noise_multiplier)
+    def numbers(self) -> int:
+        return self.dim * 2**self.bits
 
     @property
-    def num_draws(self) -> int:
-        return self.dim * 2**self.bits if self.noise_multiplier else 0
-
-    @property
-    def grids(self) -> tuple[tuple[float, int], ...]:
-        return ((self.noise_multiplier, 4 * self.dim),)
+    def coordinates(self) -> int:
+        return 4 * self.dim  # `gaussian_once` uses four for each number that a row changes
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

@@ -7,11 +7,11 @@ import numpy as np
 from jaxtyping import Float
 
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.events import Event
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import gaussian_once
-from veilflow.releases.release import Release, Tools, gaussian_event
+from veilflow.releases.gaussian import OneGaussian
+from veilflow.releases.release import Tools
 from veilflow.releases.rows import from_upper_triangle, upper_triangle
 
 _NOISE = (1e-3, 1e6)
@@ -21,7 +21,7 @@ _SMALLEST = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Products(Release):
+class Products(OneGaussian):
     """Mean and covariance of columns with missing cells.
 
     Guarantee:
@@ -31,27 +31,13 @@ class Products(Release):
 
     Attributes:
         dim: Number of columns.
-        noise_multiplier: Noise over sensitivity; 0 for none, without privacy.
     """
 
     purpose: str = "products of cells"
     dim: int
-    noise_multiplier: float
 
     @property
-    def event(self) -> Event:
-        return gaussian_event(self.noise_multiplier)
-
-    @property
-    def num_draws(self) -> int:
-        return self._numbers if self.noise_multiplier else 0
-
-    @property
-    def grids(self) -> tuple[tuple[float, int], ...]:
-        return ((self.noise_multiplier, self._numbers),)
-
-    @property
-    def _numbers(self) -> int:
+    def numbers(self) -> int:
         return self.dim * (2 * self.dim + 1)
 
     def priced(self, budget: Budget, others: Ledger) -> Self:

@@ -20,7 +20,8 @@ from veilflow.flows.bijections.fixed import FixedLinear
 from veilflow.privacy.events import Event, Together
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.mechanisms import gaussian_once
-from veilflow.releases.release import Release, Tools, gaussians
+from veilflow.releases.gaussian import GaussianRounds
+from veilflow.releases.release import Tools
 from veilflow.releases.rows import finite, from_upper_triangle, upper_triangle
 
 _REACH = 1.5
@@ -32,7 +33,7 @@ _SENSITIVITY = 2.0**0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Whitening(Release):
+class Whitening(GaussianRounds):
     """Mean and covariance of the rows, which define a linear map from standard coordinates to them.
 
     Guarantee:
@@ -49,22 +50,9 @@ class Whitening(Release):
     purpose: str = "moments"
     dim: int
     radius: float
-    noise_multipliers: tuple[float, ...]
 
     @property
-    def event(self) -> Event:
-        return gaussians(self.noise_multipliers)
-
-    @property
-    def num_draws(self) -> int:
-        return self._numbers * sum(noise > 0 for noise in self.noise_multipliers)
-
-    @property
-    def grids(self) -> tuple[tuple[float, int], ...]:
-        return tuple((noise, self._numbers) for noise in self.noise_multipliers)
-
-    @property
-    def _numbers(self) -> int:
+    def numbers(self) -> int:
         return self.dim + self.dim * (self.dim + 1) // 2
 
     def run(

@@ -40,6 +40,7 @@ def test_samples_are_images_of_the_specification(model):
         assert images.labels is None
 
 
+@pytest.mark.few(2)
 def test_an_image_of_a_seed_depends_on_its_number_and_class_alone(model, monkeypatch):
     whole = model.sample(25, seed=3)
     np.testing.assert_array_equal(model.sample(11, seed=3).pixels, whole.pixels[:11])

@@ -128,6 +128,7 @@ def layers_of(model):
     return [node for node in jax.tree.leaves(model, is_leaf=is_layer) if is_layer(node)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", small.KINDS)
 def test_given_the_answers_of_the_mechanisms_the_images_change_nothing(kind, monkeypatch):
     monkeypatch.setattr(count, "count_records", lambda *_, **__: Released(37, PureDP(0.08)))

@@ -19,6 +19,7 @@ from veilflow.releases.expm.flow_sampler import FLOWS, FlowSampler, divergence
 SHORT = FlowSampler(flow="planar", blocks=1, steps=3, samples=4, batch_size=16)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_a_well_trained_flow_has_the_marginals_of_the_grid(name, key):
     # 100,000 draws in bins of this width are .005 off by chance
@@ -27,6 +28,7 @@ def test_a_well_trained_flow_has_the_marginals_of_the_grid(name, key):
     assert grid().distance(thetas) < 0.05
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "push"), [*((name, 1.0) for name in FLOWS), ("planar", 30.0), ("sylvester", 30.0)]
 )
@@ -71,6 +73,7 @@ def test_batches_stand_for_all_records_and_more_samples_for_no_more_epsilon():
     assert max(error, batched_error, many_error) < 0.03 * abs(full)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("numbers", [1, 700, 2**26])
 def test_the_smooth_target_is_the_same_in_chunks_of_any_size(numbers, monkeypatch):
     monkeypatch.setattr(targets, "_NUMBERS", numbers)

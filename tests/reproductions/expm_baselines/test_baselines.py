@@ -14,6 +14,8 @@ from veilflow.privacy.events import ApproximateDP, NonPrivate, PureDP
 from veilflow.privacy.grid_noise import closeness
 from veilflow.privacy.guarantees import Sensitive
 
+pytestmark = pytest.mark.slow  # the system has probes; these are its parts
+
 NUM = 600
 DELTA = 1e-5
 PURE = vf.Budget(2.0, 0)
@@ -76,7 +78,6 @@ def test_ledgers_hold_the_events_that_are_due():
     assert of["dp-sgd"].epsilon(delta=DELTA) == pytest.approx(2.0, rel=2e-3)
 
 
-@pytest.mark.slow
 def test_series_are_trained_with_privacy():
     features, labels = series()
     private = baselines.DpSgdClassifier(

@@ -22,11 +22,12 @@ from jaxtyping import Float, Int
 from veilflow.privacy import calibration
 from veilflow.privacy.assumptions import Assumption
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.events import Event, Gaussian
+from veilflow.privacy.events import Gaussian
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import gaussian_once
-from veilflow.releases.release import Release, Tools, gaussian_event
+from veilflow.releases.gaussian import OneGaussian
+from veilflow.releases.release import Tools
 from veilflow.releases.table.cells import ColumnCells, cells_of
 from veilflow.tabular.columns import Column
 from veilflow.tabular.encoded import EncodedRows
@@ -42,7 +43,7 @@ _SPIKE = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnHistograms(Release):
+class ColumnHistograms(OneGaussian):
     """Histograms of all columns of a table.
 
     Guarantee:
@@ -54,27 +55,20 @@ class ColumnHistograms(Release):
         num_columns: Number of columns.
         most_numbers: The most numbers in all histograms: discovered values are not known in advance.
         most_touched: The most numbers that one row changes.
-        noise_multiplier: Noise of the joint release over its sensitivity; 0 without privacy.
     """
 
     purpose: str = "histograms of columns"
     num_columns: int
     most_numbers: int
     most_touched: int
-    noise_multiplier: float
 
     @property
-    def event(self) -> Event:
-        return gaussian_event(self.noise_multiplier)
+    def numbers(self) -> int:
+        return self.most_numbers
 
     @property
-    def num_draws(self) -> int:
-        return self.most_numbers if self.noise_multiplier else 0
-
-    @property
-    def grids(self) -> tuple[tuple[float, int], ...]:
-        # `gaussian_once` uses four coordinates for each number that a row changes
-        return ((self.noise_multiplier, 4 * self.most_touched),)
+    def coordinates(self) -> int:
+        return 4 * self.most_touched  # `gaussian_once` uses four for each number that a row changes
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

@@ -14,12 +14,13 @@ from reproductions.metrics.images.training import Recipe, accuracies
 from reproductions.metrics.images import compare_image_classifiers, networks, training
 from tests.reproductions.metrics.images.pictures import digits, stripes
 
+pytestmark = pytest.mark.slow  # the system has probes; these are its parts
+
 
 def compare(train, test, num_classes=2, seed=0, **options):
     return compare_image_classifiers(*train, *test, num_classes, seed, **options)
 
 
-@pytest.mark.slow
 def test_all_three_learn_digits():
     images, labels = digits()
     train, test = (images[:1400], labels[:1400]), (images[1400:], labels[1400:])
@@ -98,7 +99,6 @@ def test_dropout_keeps_half_and_doubles_it(key):
     assert found.mean() == pytest.approx(1, abs=0.05)
 
 
-@pytest.mark.slow
 def test_a_batch_that_is_not_full_counts_its_own_images_only(monkeypatch):
     """Images that fill a batch must not be learned: the result is that of batches cut to size."""
     monkeypatch.setattr(training, "_BATCH_SIZE", 4)

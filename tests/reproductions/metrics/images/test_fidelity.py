@@ -14,6 +14,8 @@ from reproductions.metrics.images import (
 )
 from tests.reproductions.metrics.images.pictures import digits
 
+pytestmark = pytest.mark.slow  # the system has probes; these are its parts
+
 
 @pytest.fixture(scope="module")
 def halves():
