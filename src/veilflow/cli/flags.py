@@ -30,6 +30,7 @@ _SECTION = re.compile(r"^(?:Args|Attributes|Flags):\n(.*?)(?=^\S|\Z)", _LINES)
 _TYPES: dict[str, Any] = {
     **{kind.__name__: kind for kind in (bool, int, float, str)},
     "tuple[int, ...]": str,
+    "RecordCount": str,
     "float | tuple[float, ...]": str,
 }
 """The type of a flag for each type of a setting. Settings of other types have no flag."""
@@ -76,7 +77,11 @@ class SettingsOf:
 
     def collect(self, values: Mapping[str, Any]) -> Settings:
         """The settings that were given, by name. The others keep the default of the library."""
-        parsers = {"tuple[int, ...]": whole_numbers, "float | tuple[float, ...]": one_or_more}
+        parsers: dict[str, Callable[[str, str], Any]] = {
+            "tuple[int, ...]": whole_numbers,
+            "float | tuple[float, ...]": one_or_more,
+            "RecordCount": number_or_text,
+        }
         settings = {}
         for name, kind in self._kinds().items():
             value = values[self._flag(name)]
@@ -248,6 +253,11 @@ def share_or_none(flag: str, text: str | None) -> float | bool | None:
 def whole_numbers(flag: str, text: str) -> tuple[int, ...]:
     """Whole numbers with commas between them."""
     return _listed(flag, text, int, "whole numbers")
+
+
+def number_or_text(flag: str, text: str) -> int | str:
+    """A whole number, or any other text as it is."""
+    return int(text) if text.strip().isdecimal() else text
 
 
 def _listed(flag: str, text: str, kind: Callable[[str], Any], what: str) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ from veilflow.models.density_plan import CLAMPED, STARTS, DensityPlan, plan_dens
 from veilflow.models.domain import Box
 from veilflow.models.estimator import Fit, facts_of
 from veilflow.models.fitted_density import FittedDensityFlow
+from veilflow.models.record_count import RecordCount, num_records, roughly
 from veilflow.models.rows import RowEstimator
 from veilflow.models.settings import check_budget, is_training, seed
 from veilflow.privacy.budget import Budget
@@ -50,7 +51,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             and not from the rows. Rows outside are clamped.
         row_norm: The largest Euclidean norm of a row, instead of bounds.
         num_records: The number of records, if it may be public. Otherwise a private count is paid
-            for with 2 % of epsilon.
+            for with 2 % of epsilon; "about 25000" says how large it will be, if that may be public.
         flow: The flow to train: `vf.maf(...)`, `vf.nsf(...)` or `vf.realnvp(...)`.
         base: What the flow starts from: "normal", or "mixture" for a paid one (a grid in up to three
             dimensions of a box, private EM in more).
@@ -74,7 +75,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
     budget: Budget
     bounds: Any = None
     row_norm: float | None = None
-    num_records: int | None = None
+    num_records: RecordCount = None
     flow: Architecture | None = None
     base: str = "auto"
     start: str = "auto"
@@ -90,7 +91,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             self,
             bounds=fields.optional(domains.plain_bounds),
             row_norm=fields.optional(fields.positive),
-            num_records=fields.optional(fields.count()),
+            num_records=num_records,
             flow=fields.optional(fields.instance(Architecture, "vf.maf(...), vf.nsf(...)")),
             base=fields.word("auto", "normal", "mixture"),
             start=fields.word("auto", *STARTS),
@@ -99,7 +100,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             count_clamped=fields.flag,
             seed=seed,
         )
-        self.training.rate(self.num_records)
+        self.training.rate(roughly(self.num_records))
         if self.start == "grid" and not box:
             raise ValueError("start='grid' needs bounds: a ball has no axes to cut along.")
         if self.start == "grid" and self.base == "normal":

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from veilflow.engine.training import Training
 from veilflow.models.architecture import Architecture, maf
 from veilflow.models.domain import Box, Domain
+from veilflow.models.record_count import declared, exactly, roughly
 from veilflow.models.rows import RowPlan
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
@@ -121,9 +122,9 @@ def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
         BudgetError: The settings cost more than the budget.
         ValueError: A setting has no effect on this fit.
     """
-    budget, domain, num_records = settings.budget, settings.domain, settings.num_records
+    budget, domain, num_records = settings.budget, settings.domain, exactly(settings.num_records)
     start = _start(settings, dim)
-    records = _ASSUMED_RECORDS if num_records is None else num_records
+    records = roughly(settings.num_records) or _ASSUMED_RECORDS
     training = _training(settings, start)
     flow = settings.flow or (_FLOW if budget.private else _OPEN_FLOW)
     if start == "actnorm":
@@ -156,7 +157,7 @@ def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
         model="DensityFlow",
         budget=budget,
         releases=priced if rest is None else spending(budget, priced, rest),
-        declared=settings.declared,
+        declared=(*settings.declared, *declared(settings.num_records)),
         num_records=num_records,
         seeded=settings.seed is not None,
         domain=domain,
@@ -183,7 +184,7 @@ def _start(settings: "DensityFlow", dim: int) -> str:
 
 def _training(settings: "DensityFlow", start: str) -> Training:
     """The training with defaults for everything that the user left open."""
-    budget, num_records = settings.budget, settings.num_records
+    budget, num_records = settings.budget, roughly(settings.num_records)
     rate = settings.training.rate(num_records)
     if rate is None and num_records is not None:
         rate = min(1.0, _batch_size(num_records, budget.epsilon) / num_records)

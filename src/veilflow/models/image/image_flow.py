@@ -17,6 +17,7 @@ from veilflow.models.image.architecture import ImageArchitecture
 from veilflow.models.image.fitted_image import FittedImageFlow
 from veilflow.models.image.image_plan import ImagePlan, check_sizes, check_training, plan_images
 from veilflow.models.image.latent_model import PARTITIONS, RECONSTRUCTIONS
+from veilflow.models.record_count import RecordCount, num_records, roughly
 from veilflow.models.settings import check_budget, is_training, seed
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
@@ -45,7 +46,7 @@ class ImageFlow(Estimator[FittedImageFlow]):
         budget: The privacy budget of the whole fit. An infinite epsilon fits without privacy, for
             reference.
         num_records: The number of images, if it may be public. Otherwise a private count is paid for
-            with 2 % of epsilon.
+            with 2 % of epsilon; "about 25000" says how large it will be, if that may be public.
         partition: What each class has of its own: "flows", a flow over the codes of a common
             autoencoder (the default if there are classes); "models", an autoencoder as well, as
             published; or "none", a condition of one flow for all classes.
@@ -70,7 +71,7 @@ class ImageFlow(Estimator[FittedImageFlow]):
 
     spec: ImageSpec
     budget: Budget
-    num_records: int | None = None
+    num_records: RecordCount = None
     partition: str | None = None
     flow: ImageArchitecture | None = None
     reconstruction: str = "bce"
@@ -85,7 +86,7 @@ class ImageFlow(Estimator[FittedImageFlow]):
             spec=fields.instance(
                 ImageSpec, "a vf.ImageSpec, written in Python or read from a file"
             ),
-            num_records=fields.optional(fields.count()),
+            num_records=num_records,
             partition=fields.optional(fields.word(*PARTITIONS)),
             flow=fields.optional(fields.instance(ImageArchitecture, "a vf.ImageArchitecture(...)")),
             reconstruction=fields.word(*RECONSTRUCTIONS),
@@ -95,7 +96,7 @@ class ImageFlow(Estimator[FittedImageFlow]):
         )
         check_sizes(self.spec, self.partition, self.flow)
         check_training(self.training)
-        self.training.rate(self.num_records)
+        self.training.rate(roughly(self.num_records))
 
     def plan(self) -> ImagePlan:
         """Everything that a fit will release and pay for: public, and known before the images are.

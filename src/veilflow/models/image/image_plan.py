@@ -17,6 +17,7 @@ from veilflow.engine.training import Training
 from veilflow.images import ImageSpec
 from veilflow.models.image.architecture import ImageArchitecture, architecture_for, nearest_preset
 from veilflow.models.image.latent_model import PARTITIONS, RECONSTRUCTIONS, condition_dim, num_parts
+from veilflow.models.record_count import declared, exactly, roughly
 from veilflow.privacy.unit import Unit
 from veilflow.releases.count import Count
 from veilflow.releases.plan import FitPlan, spending
@@ -109,7 +110,7 @@ def plan_images(settings: "ImageFlow") -> ImagePlan:
     Raises:
         BudgetError: The settings cost more than the budget.
     """
-    spec, budget, num_records = settings.spec, settings.budget, settings.num_records
+    spec, budget, num_records = settings.spec, settings.budget, exactly(settings.num_records)
     partition = settings.partition or ("flows" if spec.classes else "none")
     flow = settings.flow or architecture_for((spec.height, spec.width), spec.channels)
     conditions = condition_dim(partition, len(spec.classes))
@@ -125,7 +126,7 @@ def plan_images(settings: "ImageFlow") -> ImagePlan:
             num_parameters=most,
         )
     )
-    facts = ("the size of images", "the range of pixels")
+    facts = ("the size of images", "the range of pixels", *declared(settings.num_records))
     return ImagePlan(
         model="ImageFlow",
         budget=budget,
@@ -175,7 +176,7 @@ def check_training(training: Training) -> None:
 
 def _training(settings: "ImageFlow") -> Training:
     """The training with defaults for everything that the user left open."""
-    spec, budget, num_records = settings.spec, settings.budget, settings.num_records
+    spec, budget, num_records = settings.spec, settings.budget, roughly(settings.num_records)
     size = spec.height, spec.width
     defaults = {**_PRIVATE, **_BY_SIZE[nearest_preset(size, spec.channels)]}
     slower = (budget.epsilon / _FULL_RATE_EPSILON) ** _RATE_POWER

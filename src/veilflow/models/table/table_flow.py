@@ -17,6 +17,7 @@ from veilflow._core import fields
 from veilflow._core.errors import PrivacyError
 from veilflow.engine.training import Training
 from veilflow.models.estimator import Estimator, Fit, Source
+from veilflow.models.record_count import RecordCount, num_records, roughly
 from veilflow.models.settings import check_budget, is_training, seed
 from veilflow.models.table import table_parts as parts
 from veilflow.models.table.architecture import (
@@ -55,7 +56,7 @@ class TableFlow(Estimator[FittedTableFlow]):
         budget: The privacy budget of the whole fit. An infinite epsilon fits without privacy, for
             reference.
         num_records: The number of records, if it may be public. Otherwise a private count is paid
-            for with 2 % of epsilon.
+            for with 2 % of epsilon; "about 25000" says how large it will be, if that may be public.
         warm_start: Whether the flow starts from noisy marginals of a few columns each, which are paid
             for; or the share of the squared privacy parameter that they take. With True the share is
             0.3, or all that is left where `steps=0` asks for no training. With False the flow is
@@ -78,7 +79,7 @@ class TableFlow(Estimator[FittedTableFlow]):
 
     schema: Schema
     budget: Budget
-    num_records: int | None = None
+    num_records: RecordCount = None
     warm_start: bool | float = True
     pay_for_discovery: bool = False
     flow: CodeArchitecture | HFlowArchitecture | None = None
@@ -90,7 +91,7 @@ class TableFlow(Estimator[FittedTableFlow]):
         fields.convert(
             self,
             schema=fields.instance(Schema, "a vf.Schema, from Python or vf.Schema.from_file"),
-            num_records=fields.optional(fields.count()),
+            num_records=num_records,
             warm_start=_flag_or_share,
             pay_for_discovery=fields.flag,
             flow=fields.optional(
@@ -99,7 +100,7 @@ class TableFlow(Estimator[FittedTableFlow]):
             training=is_training,
             seed=seed,
         )
-        self.training.rate(self.num_records)
+        self.training.rate(roughly(self.num_records))
         if isinstance(self.flow, HFlowArchitecture):
             columns = self.schema.columns.values()
             # a number that may be missing is two variables

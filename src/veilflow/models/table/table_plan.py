@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from veilflow.engine.observed import num_parameters
 from veilflow.engine.training import Training
+from veilflow.models.record_count import declared, exactly, roughly
 from veilflow.models.table import sizes
 from veilflow.models.table.architecture import CodeArchitecture, HFlowArchitecture, codes
 from veilflow.models.table.warm_start import warm_start
@@ -102,7 +103,7 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
     Raises:
         BudgetError: The settings cost more than the budget.
     """
-    budget, num_records = settings.budget, settings.num_records
+    budget, num_records = settings.budget, exactly(settings.num_records)
     flow = (settings.flow or codes()).resolved(**(_FLOW if budget.private else _OPEN_FLOW))
     warm = settings.warm_start is not False and budget.private
     training = _training(settings, flow, warm=warm)
@@ -142,7 +143,7 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
         model="TableFlow",
         budget=budget,
         releases=priced if rest is None else spending(budget, priced, rest),
-        declared=(facts,),
+        declared=(facts, *declared(settings.num_records)),
         num_records=num_records,
         seeded=settings.seed is not None,
         schema=schema,
@@ -154,8 +155,8 @@ def _training(
     settings: "TableFlow", flow: CodeArchitecture | HFlowArchitecture, *, warm: bool
 ) -> Training:
     """The training with defaults for everything that the user left open."""
-    budget, num_records = settings.budget, settings.num_records
-    records = _ASSUMED_RECORDS if num_records is None else num_records
+    budget, num_records = settings.budget, roughly(settings.num_records)
+    records = num_records or _ASSUMED_RECORDS
     defaults = dict(_PRIVATE if budget.private else _OPEN)
     hflow = isinstance(flow, HFlowArchitecture)
     if warm:
