@@ -300,3 +300,12 @@ def test_the_events_of_a_start_say_every_release_of_it():
     assert [one.event for one in free.releases] == [NonPrivate(), Together((NonPrivate(),) * 3)]
     (grid,) = estimator(budget=vf.Budget(math.inf, 1e-6), start="grid").plan(2).releases
     assert grid.event == NonPrivate()
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_without_training_the_mixture_takes_what_is_left(epsilon):
+    budget = vf.Budget(epsilon=epsilon, delta=1e-6)
+    flow = vf.DensityFlow(
+        budget=budget, row_norm=1.0, num_records=20_000, training=vf.Training(steps=0)
+    )
+    assert flow.plan(10).guarantee.epsilon == pytest.approx(epsilon, rel=2e-3)

@@ -140,10 +140,11 @@ def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
     releases += _start_releases(start, dim, flow.blocks, domain, records, budget)
     if components:
         releases.append(_mixture(components, dim, budget))
-    rest = len(releases) - 1 if start == "grid" else None
+    # without training, the base takes what is left
+    rest = len(releases) - 1 if start == "grid" or components else None
     if training.steps:
-        if rest is not None and budget.private:
-            releases[rest] = replace(releases[rest], epsilon=_GRID_SHARE * budget.epsilon)
+        if start == "grid" and budget.private:
+            releases[-1] = replace(releases[-1], epsilon=_GRID_SHARE * budget.epsilon)
         rest = len(releases)
         releases.append(
             PrivateTraining(
