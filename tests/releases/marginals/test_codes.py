@@ -33,6 +33,7 @@ def test_groups_have_no_gaps_and_are_no_more_than_allowed(mass, most, ordered):
 def test_a_code_with_most_of_the_mass_is_alone_and_rare_ones_share():
     mass = np.array([0.01, 0.9, 0.01, 0.04, 0.01, 0.03])
     groups = Merging.of([mass], [False]).groups_of(0, 3)
+    assert groups[1] == 0  # frequent codes first
     assert (groups == groups[1]).sum() == 1
     assert groups[0] == groups[2] == groups[4]
 
