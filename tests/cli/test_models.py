@@ -149,7 +149,7 @@ def test_a_dry_run_is_the_same_whatever_the_rows_are(in_json, data, tmp_path):
 
 def test_a_dry_run_refuses_what_a_fit_would_refuse_and_neither_is_counted(veilflow, data, tmp_path):
     words = ("fit", "density", data, "--epsilon", 1e-7, "--delta", 1e-9, *SMALL)
-    flags = ("--start", "whitening", "--steps", 0)
+    flags = ("--start", "actnorm", "--steps", 0)
     message = "there is no grid of whole numbers"
     journal = ("--data-ledger", "spent", "--dataset", "people")
     for more in ((), ("--dry-run",), journal):
