@@ -19,6 +19,7 @@ from veilflow.flows.bijections.composition import Chain, Invert, Scan
 from veilflow.flows.bijections.coupling import Coupling
 from veilflow.flows.bijections.fixed import Permutation, reverse
 from veilflow.flows.bijections.linear import ActNorm
+from veilflow.flows.bijections.parameters import PrivateLogDet
 from veilflow.flows.flow import Flow
 from veilflow.flows.network import Activation
 from veilflow.flows.scalar_maps.simple import AffineMap, Composed
@@ -174,7 +175,8 @@ def _flow(
 ) -> Flow:
     """Blocks of a layer, built from a key, a permutation and optionally an ActNorm, over a base."""
     check.count(blocks=blocks)
-    norm = (ActNorm.create(order.dim),) if actnorm else ()
+    # scales and their log-determinant are clipped as one; see PrivateLogDet
+    norm = (PrivateLogDet.create(ActNorm.create(order.dim)),) if actnorm else ()
     scan = Scan.create(lambda key: Chain((*norm, order, layer(key=key))), blocks, key=key)
     return Flow(StandardNormal(order.dim) if base is None else base, scan)
 

@@ -136,7 +136,6 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
                 plan=release.plan(fit.num_records),
                 model=parts.untrained(fit),
                 loss=parts.loss,
-                public_loss=parts.public_loss,
             )
         return Query(parts.behind_maps(self.coordinates(fit.source).map(_single), fit), known)
 

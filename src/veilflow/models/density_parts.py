@@ -45,13 +45,8 @@ def untrained(fit: Fit) -> Flow:
 
 
 def loss(flow: Flow, row: Float[jax.Array, " dim"], key: Any) -> Float[jax.Array, ""]:
-    """The part of the negative log-density that depends on the row."""
+    """The negative log-density. All of it depends on the row: the flows trained here have no more."""
     return -flow.private_log_prob(row)
-
-
-def public_loss(flow: Flow) -> Float[jax.Array, ""]:
-    """The part that does not depend on the row."""
-    return -flow.public_log_prob()
 
 
 def assembled(fit: Fit) -> tuple[Flow, Assembly]:

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from veilflow.flows import AbstractBijection, ActNorm, Chain, Flow, Scan
+from veilflow.flows import AbstractBijection, Chain, Flow, PrivateLogDet, Scan
 from veilflow.privacy.events import Event, Together
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.mechanisms import gaussian_once
@@ -94,23 +94,20 @@ def with_actnorms(flow: Flow, value: dict[str, np.ndarray]) -> Flow:
     return Flow(flow.base, eqx.tree_at(lambda s: s.block, scan, Chain((norm, *rest))))
 
 
-def _parts(flow: Flow) -> tuple[Scan, ActNorm, list[AbstractBijection]]:
+def _parts(flow: Flow) -> tuple[Scan, PrivateLogDet, list[AbstractBijection]]:
     """The scan over blocks, the ActNorm that each starts with, and what follows it."""
     scan = flow.bijection
     if not (isinstance(scan, Scan) and isinstance(scan.block, Chain)):
         raise TypeError("flow must consist of scanned blocks.")
     norm, *rest = scan.block.bijections
-    if not isinstance(norm, ActNorm):
+    if not isinstance(norm, PrivateLogDet):
         raise TypeError("every block of the flow must have an ActNorm. Build it with actnorm=True.")
     return scan, norm, rest
 
 
-def _set(norm: ActNorm, log_scale: np.ndarray, shift: np.ndarray) -> ActNorm:
-    return eqx.tree_at(
-        lambda n: (n.scale.log_scale, n.shift.shift),
-        norm,
-        (jnp.float32(log_scale), jnp.float32(shift)),
-    )
+def _set(norm: PrivateLogDet, log_scale: np.ndarray, shift: np.ndarray) -> PrivateLogDet:
+    both = jnp.concatenate([jnp.float32(log_scale), jnp.float32(shift)], axis=-1)
+    return eqx.tree_at(lambda n: n.params.shift, norm, both)
 
 
 def _at(blocks: Any, index: int) -> Any:
