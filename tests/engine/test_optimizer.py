@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from veilflow.engine import Optimizer
+from veilflow.engine import Optimizer, ScaledOptimizer
 
 STEPS = 40
 REFERENCES = {
@@ -137,6 +137,8 @@ def test_the_rate_of_a_very_short_run_is_finite(schedule, warmup, steps):
 def test_settings_that_make_no_optimizer_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         Optimizer(**settings)
+    with pytest.raises(ValueError, match=message):
+        ScaledOptimizer(**settings, factors=(1.0,))
 
 
 def test_an_optimizer_is_frozen_and_plain_json():

@@ -1,3 +1,4 @@
+import logging
 import math
 import time
 from itertools import pairwise
@@ -431,12 +432,22 @@ def test_extreme_ledgers_are_answered_at_once_and_below_rdp(event):
 
 
 def test_a_ledger_too_large_for_the_grid_falls_back_and_says_so():
+    most = PLD.account(
+        steps(1e-6, 5.0, composition.MAX_COUNT), delta=1e-5, adjacency=Adjacency.ADD_REMOVE
+    )
+    assert most.label == "PLD"
     event = steps(1e-6, 5.0, composition.MAX_COUNT + 1)
     answer = PLD.account(event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     assert answer.label.startswith("RDP (PLD gave up: ")
     assert answer.value == RDP.epsilon(event, delta=1e-5)
     with pytest.raises(PrivacyError, match="releases"):
         PLD.epsilon(ev.Repeated(10**20, ev.Gaussian(1.0)), delta=1e-5)
+
+
+def test_orders_that_renyi_accounting_skips_are_not_reported(caplog):
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        RDP.epsilon(steps(0.3, 0.3, 1000), delta=1e-5)
+    assert not caplog.records
 
 
 def test_a_tiny_delta_is_as_safe_as_a_large_one():

@@ -149,6 +149,41 @@ def test_a_clipped_question_is_unbiased_for_normals():
     assert after.counts[0] == pytest.approx(200_000)
 
 
+def test_a_clipped_question_underrates_a_change_of_the_spread_by_little():
+    """Places are moved inwards, and by dividing by what is expected most of that is made good."""
+    rows = 1.1 * np.random.default_rng(0).normal(size=(200_000, 2))
+    mixture = Mixture(np.ones(1), np.zeros((1, 2)), np.eye(2)[None])
+    belief, question = Belief(mixture, np.zeros(1), np.ones(1), np.zeros(1)), Question.of(2)
+    after = em.updated(
+        belief, em.local_sums(rows, mixture, question), question, noise_stddev=0.0, age=0
+    )
+    rows *= np.minimum(1, question.radius / np.linalg.norm(rows, axis=1))[:, None]
+    seen = np.square(rows).mean() / question.expected
+    assert 1.0 < seen < 1.1**2
+    np.testing.assert_allclose(np.diag(after.mixture.covariances[0]), seen, rtol=0.01)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 6, 20])
+def test_scales_of_a_question_cost_the_least_likelihood(dim):
+    """To second order, as the comment in `Question.of` counts it, under the same sensitivity."""
+    question = Question.of(dim)
+    costs = np.array([1 / 2, dim / 2, dim * (dim + 1) / 8])
+    border = question.radius**2 - question.expected  # of a place at the border, along it
+    across = question.expected * math.sqrt(dim - 1)
+    largest = max(math.hypot(border, across), question.expected * math.sqrt(dim))
+    lengths = np.array([1.0, question.radius, largest])
+
+    def cost(scales: np.ndarray) -> float:
+        return (costs / np.square(scales)).sum() * np.square(scales * lengths).sum()
+
+    least = cost(np.array(question.scales))
+    for place in range(3):
+        for factor in (0.9, 1.1):
+            other = np.array(question.scales)
+            other[place] *= factor
+            assert cost(other) > least
+
+
 def test_noise_is_not_believed():
     """From sums of noise alone the first guess stays, and its size is known to be uncertain."""
     question, rng = Question.of(3), np.random.default_rng(0)

@@ -50,3 +50,16 @@ def test_rows_that_are_no_numbers_cannot_spoil_a_release(bad):
     rows = np.random.default_rng(0).normal(size=(3000, 2))
     rows[0] = bad
     assert all(np.isfinite(part).all() for part in fitted(rows, 5.0).value)
+
+
+def test_components_are_where_the_rows_are():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(6000, 2))
+    rows[:3000] = 0.3 * rows[:3000] + [-2, 0]
+    rows[3000:] += [2, 1]
+    mixture = fitted(rows, 2.0, steps=24).value
+    order = np.argsort(mixture.means[:, 0])
+    np.testing.assert_allclose(mixture.means[order], [[-2, 0], [2, 1]], atol=0.15)
+    np.testing.assert_allclose(mixture.weights, 0.5, atol=0.05)
+    spreads = np.sqrt(np.trace(mixture.covariances[order], axis1=1, axis2=2) / 2)
+    np.testing.assert_allclose(spreads, [0.3, 1.0], rtol=0.2)

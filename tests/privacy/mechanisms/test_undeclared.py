@@ -132,3 +132,8 @@ def test_bounds_with_impossible_settings_are_refused():
     for settings_ in ({"failure": 0.0}, {"smallest": 2.0, "largest": 1.0}, {"largest": 1e306}):
         with pytest.raises(ValueError, match=r"failure|smallest|magnitudes"):
             private_bounds(Sensitive([1.0]), epsilon=1.0, **settings_)  # pyright: ignore
+
+
+def test_bounds_reach_the_largest_magnitude_also_between_powers_of_two():
+    values = np.random.default_rng(3).uniform(2.1, 2.9, 50_000)
+    assert private_bounds(Sensitive(values), epsilon=1.0, largest=3.0).value == (2, 4)

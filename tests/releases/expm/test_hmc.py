@@ -9,6 +9,7 @@ from tests.releases.expm.two_parameters import SENSITIVE, TARGET, grid
 from veilflow._core.keys import Secret
 from veilflow.privacy.events import ExponentialMechanism
 from veilflow.privacy.guarantees import Sensitive
+from veilflow.releases.expm import hmc
 from veilflow.releases.expm.hmc import HmcSampler
 
 SAMPLER = HmcSampler(warmup=100, steps=250, leapfrogs=5)
@@ -61,3 +62,11 @@ def test_a_draw_carries_its_event_and_the_sampler_its_condition():
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         HmcSampler(**wrong)
+
+
+def test_the_search_for_a_step_size_begins_with_a_small_step_and_goes_up_from_there():
+    search = hmc._Search.fresh()
+    assert np.exp(search.log_step) == pytest.approx(0.1)
+    assert np.exp(search.log_mean) == pytest.approx(0.1)
+    assert search.after(np.float32(1.0), aim=0.8).log_step > search.log_step
+    assert search.after(np.float32(0.0), aim=0.8).log_step < search.start

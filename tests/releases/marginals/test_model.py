@@ -26,6 +26,11 @@ def made(seed: int = 0) -> MarginalModel:
     return MarginalModel(sizes, 100.0, ((0, 1, 2),), Tree(bags, conditionals), tuple(plain))
 
 
+def test_codes_of_a_group_share_it_by_their_mass_or_equally_if_there_is_none():
+    spread = Spread.of(np.array([0, 1, 0, 1]), np.array([0.1, 0.0, 0.3, 0.0]))
+    np.testing.assert_allclose(spread.within, [0.25, 0.5, 0.75, 0.5])
+
+
 def joint(model: MarginalModel) -> np.ndarray:
     return model.marginal((0, 1, 2, 3))
 

@@ -159,3 +159,14 @@ def test_one_significant_row_does_not_make_the_other_so():
     found = read_counts(noisy, 40.0)
     assert not found.significant
     assert np.isfinite(found.bounds[0])
+
+
+def test_where_nothing_was_learned_the_surrogate_is_around_the_declared_mean():
+    before = counted()
+    top = START + 0.3 * SCALE
+    state = next_state(before, said(before, top), NOTHING, noise=0.0, average=False, reach=SCALE)
+    flat = replace(state.answers[0], curvature=np.zeros((2, 2)))
+    surrogate = surrogate_of(replace(state, answers=(flat,)), start=START, scale=SCALE, noise=1e-12)
+    assert surrogate.unknown == 2
+    ascent = np.linalg.solve(surrogate.precision, surrogate.gradient)
+    np.testing.assert_allclose(surrogate.mean + ascent, START)

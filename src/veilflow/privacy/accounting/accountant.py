@@ -153,7 +153,7 @@ class AbstractAccountant(abc.ABC):
 
     def _checked(self, together: Releases) -> None:
         for event, _ in together:
-            if isinstance(event, ev.NonPrivate) or _is_kind(event, self.kinds):
+            if isinstance(event, (ev.NonPrivate, *self.kinds)):
                 continue
             raise PrivacyError(
                 f"the {self.name!r} accountant cannot add up the event {event}. "
@@ -162,12 +162,6 @@ class AbstractAccountant(abc.ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
-
-
-def _is_kind(event: Event, kinds: tuple[type[Event], ...]) -> bool:
-    if isinstance(event, ev.PoissonSampled):
-        return ev.PoissonSampled in kinds
-    return isinstance(event, kinds)
 
 
 def _apart(together: Releases) -> tuple[Releases, float, float]:

@@ -21,6 +21,8 @@ from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.releases.expm.sampler import Sampler
 from veilflow.releases.expm.target import Target, log_densities, on_device
 
+_FIRST_STEP = 0.1
+"""The first step size, in units of the scales."""
 _JITTER = 0.2
 """Step sizes vary by this share, so that no trajectory is periodic."""
 _CALM = 10.0
@@ -106,8 +108,8 @@ class _Search(NamedTuple):
     seen: Float[Array, ""]
 
     @classmethod
-    def around(cls, log_step: Float[Array, ""]) -> "_Search":
-        zero = jnp.zeros(())
+    def fresh(cls) -> "_Search":
+        zero, log_step = jnp.zeros(()), jnp.log(jnp.asarray(_FIRST_STEP))
         # biased upwards: a step that is too long is noticed at once, one that is too short is not
         return cls(log_step + jnp.log(10.0), zero, log_step, log_step, zero)
 
@@ -196,11 +198,11 @@ def _run_chains(
         half, end = settings.warmup // 2, settings.warmup
         prior = target.prior.scale
         scales = jnp.full(theta.shape, prior)
-        search = _Search.around(jnp.log(jnp.asarray(0.1)))
+        search = _Search.fresh()
         here, search, spread = warm_up(place(theta), search, scales, words[:half])
         if half:
             # the old step size was in units of the prior, the new one is in units of the spread
-            scales, search = spread.scales(prior), _Search.around(jnp.log(jnp.asarray(0.1)))
+            scales, search = spread.scales(prior), _Search.fresh()
         here, search, _ = warm_up(here, search, scales, words[half:end])
 
         def one(here: _Place, word: Array) -> tuple[_Place, Array]:
