@@ -167,6 +167,7 @@ def nodes(tree) -> list:
     return found
 
 
+@pytest.mark.few(14)
 @every
 def test_a_round_trip_through_leaves_gives_the_same_bijection(name: str):
     bijection = made(name, 5)

@@ -75,6 +75,7 @@ def test_parameters_of_zero_give_the_identity(name: str):
         np.testing.assert_allclose(log_det, 0, atol=1e-6)
 
 
+@pytest.mark.few(5)
 @every
 @pytest.mark.parametrize("spread", [0.0, 0.5, 1.0])
 def test_log_dets_are_log_derivatives_at_knots_and_ends_too(name: str, spread: float):

@@ -130,6 +130,7 @@ def test_the_ledger_has_an_entry_for_each_release_of_the_start_and_it_is_that_of
             assert isinstance(event, private[purpose])
 
 
+@pytest.mark.few(5)
 @every
 def test_a_fit_spends_what_was_foretold_without_rows(name):
     plan = make(name).plan(FITS[name][1])

@@ -140,6 +140,7 @@ def by_definition(layer, image):
     return output if layer.bias is None else output + np.float64(layer.bias)[:, None, None]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_output_is_what_the_definition_says(name):
     layer, images = make(name)

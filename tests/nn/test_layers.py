@@ -87,6 +87,7 @@ def test_unit_norms_equal_those_of_the_materialized_rows(name):
         close(np.float64(l2).sum(), whole2)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["dense", "masked", "convolution", "stacked blocks"])
 def test_factors_by_unit_scale_rows(name, key):
     _, observed, _ = observed_and_plain(name)

@@ -96,6 +96,7 @@ def test_two_plain_gaussians_are_exact_in_both_directions(noise, adding):
         assert found <= exact * 1.001 + 1e-290
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("adding", [False, True], ids=["remove", "add"])
 @pytest.mark.parametrize(("rate", "noise"), [(0.02, 0.7), (1e-3, 0.3), (1e-5, 1.5), (0.3, 0.7)])
 def test_two_sampled_steps_agree_with_a_double_sum(rate, noise, adding):

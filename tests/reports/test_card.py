@@ -132,6 +132,7 @@ def test_a_purpose_cannot_become_code():
     assert not any(line.lstrip().startswith("import os") for line in code.splitlines())
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", kinds.MAKERS)
 def test_every_kind_of_model_has_a_card(kind, tmp_path):
     model = kinds.fitted(kind)

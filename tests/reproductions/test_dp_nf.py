@@ -113,6 +113,7 @@ def test_the_page_tells_what_no_accountant_sees_and_which_figures_are_not_drawn(
     assert ".png" not in text
 
 
+@pytest.mark.slow
 def test_a_figure_that_its_runs_do_not_fit_is_not_drawn_and_it_is_said(
     tmp_path, quick, monkeypatch
 ):
@@ -217,6 +218,7 @@ def test_a_reference_without_privacy_is_labeled_infinite(tmp_path, quick):
     assert '"epsilon": "inf"' in (tmp_path / "results.json").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_everything_once_leaves_every_record_figure_and_the_page(at_home, quick):
     outcome = system.reproduce(splits=1, say=lambda line: None)
     assert outcome.failures == []

@@ -22,6 +22,7 @@ def as_real_runs_have_it():
         yield
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", PROBES)
 @pytest.mark.usefixtures("as_real_runs_have_it")
 def test_a_probe_gives_the_numbers_it_gave(name):

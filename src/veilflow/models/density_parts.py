@@ -3,9 +3,10 @@
 import warnings
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Key
 
 from veilflow.flows import AbstractBase, AbstractBijection, Flow, GaussianMixture, StandardNormal
 from veilflow.models.assembly import Assembly, in_order, join
@@ -89,6 +90,9 @@ def _base(fit: Fit) -> AbstractBase:
 
 def _is_sound(flow: Flow) -> bool:
     """Whether the density is finite at the flow's own samples; reads released parameters only."""
-    keys = jax.random.split(jax.random.key(0), 64)
-    samples = jax.jit(jax.vmap(flow.sample))(keys)
-    return bool(np.isfinite(jax.jit(jax.vmap(flow.log_prob))(samples)).all())
+    return bool(_finite_at_samples(flow, jax.random.split(jax.random.key(0), 64)).all())
+
+
+@eqx.filter_jit  # of the module, so that fits of the same sizes share one compiled program
+def _finite_at_samples(flow: Flow, keys: Key[jax.Array, " n"]) -> Bool[jax.Array, " n"]:
+    return jax.numpy.isfinite(jax.vmap(lambda key: flow.log_prob(flow.sample(key)))(keys))

@@ -214,6 +214,7 @@ def test_filled_cells_follow_the_columns_they_depend_on(dependent):
     assert (found == table.b.iloc[:400]).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_training_learns_what_single_columns_do_not_say(dependent):
     table, model = dependent
     scores = model.log_prob(table).mean()

@@ -315,6 +315,7 @@ def test_what_only_the_flow_of_codes_can_do_is_refused(private: vf.FittedTableFl
         _ = private.order
 
 
+@pytest.mark.slow
 def test_a_warm_start_trains_on_rows_of_marginals(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(warm_start, "_ROWS", 512)
     monkeypatch.setattr(warm_start, "_STEPS", 100)

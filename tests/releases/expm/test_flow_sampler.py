@@ -19,6 +19,7 @@ from veilflow.releases.expm.flow_sampler import FLOWS, FlowSampler, divergence
 SHORT = FlowSampler(flow="planar", blocks=1, steps=3, samples=4, batch_size=16)
 
 
+@pytest.mark.slow
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_a_well_trained_flow_has_the_marginals_of_the_grid(name, key):
