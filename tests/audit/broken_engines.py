@@ -122,8 +122,9 @@ def shuffled_batches() -> AbstractContextManager[None]:
 def batches_of_a_fixed_size() -> AbstractContextManager[None]:
     """A new random batch each step, always of the same size."""
 
-    def draw(key, num_records, sampling_rate):
-        return jax.random.permutation(key, num_records) < round(sampling_rate * num_records)
+    def draw(words, num_records, sampling_rate):
+        order = jax.random.permutation(keys.wrap(words[: keys.WORDS]), num_records)
+        return order < round(sampling_rate * num_records)
 
     return swapped(sampling, "draw", draw)
 
