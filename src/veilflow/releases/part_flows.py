@@ -85,9 +85,9 @@ class PartFlows(PartModels):
         flows = _fresh(flow, dim, wrap(secret.words("part", 0, len(parts))))
         draws = [np.random.default_rng(secret.words("batches", j, 1)[0]) for j in range(len(parts))]
         state = eqx.filter_vmap(_OPTIMIZER.init)(eqx.filter(flows, eqx.is_inexact_array))
-        # cosine decay; after the last step the rate is zero, and it always is for an empty part
-        decay = np.cos(np.pi / 2 * np.arange(steps + _STEPS) / steps) ** 2
-        rates = self.learning_rate * np.where(np.arange(steps + _STEPS) < steps, decay, 0.0)
+        # cosine decay, down to zero for the steps that fill up the last block; zero for an empty part
+        done = np.minimum(np.arange(steps + _STEPS) / steps, 1.0)
+        rates = self.learning_rate * np.cos(np.pi / 2 * done) ** 2
         trained = np.array([len(rows) > 0 for rows in scaled])
         for start in range(0, steps, _STEPS):
             batches = np.zeros((_STEPS, len(parts), self.batch_size, dim), np.float32)

@@ -172,6 +172,14 @@ def test_words_next_to_the_border_are_decided_by_further_bits(exponent, unit, mo
         assert decide(words, given, unit=unit).tolist() == [True, middle, False]
 
 
+def test_a_word_just_below_the_lower_bound_needs_no_further_bits(monkeypatch):
+    exponent = Fraction(1, 3)
+    low, high = exp_bounds(exponent, bits=64)
+    monkeypatch.setattr(rejection.os, "urandom", lambda n: pytest.fail("drew further bits"))
+    assert rejection._exactly(low - 1, exponent)
+    assert not rejection._exactly(high, exponent)
+
+
 def test_an_exponent_of_zero_always_comes_up_and_a_huge_one_does_not():
     words = np.array([0, 2**64 - 1], np.uint64)
     assert decide(words, np.zeros(2, np.int64), unit=Fraction(1)).all()
