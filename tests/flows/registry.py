@@ -27,6 +27,7 @@ from veilflow.flows import (
     PiecewiseLinear,
     Planar,
     PrivateLogDet,
+    Radial,
     Scan,
     SharedBlocks,
     Sigmoid,
@@ -122,6 +123,7 @@ BIJECTIONS: dict[str, Callable[[jax.Array, int], AbstractBijection]] = {
     "invert coupling": lambda key, dim: Invert(coupling(key, dim, SplineMap(num_bins=3))),
     "elementwise spline": lambda key, dim: Elementwise.create(dim, SplineMap(), key=key),
     "elementwise mixture": lambda key, dim: Elementwise.create(dim, LogisticMixtureMap(), key=key),
+    "radial": lambda key, dim: Radial.create(dim, num_bins=5),
     "nsf": lambda key, dim: nsf(dim, key=key, blocks=2, hidden=(8, 8), actnorm=True).bijection,
     "realnvp": lambda key, dim: realnvp(dim, key=key, blocks=3, hidden=(8, 8)).bijection,
     "shared blocks": lambda key, dim: shared_blocks(
@@ -170,6 +172,7 @@ RECORD_IN_LOG_DET: tuple[type, ...] = (
     PiecewiseLinear,
     Planar,
     PrivateLogDet,
+    Radial,
     SharedBlocks,
     Sigmoid,
     Sylvester,

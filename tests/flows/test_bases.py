@@ -14,10 +14,13 @@ from tests import quick
 from tests.flows import hostile
 from veilflow.flows import (
     AbstractBase,
+    Affine,
     Blend,
+    Flow,
     GaussianMixture,
     Histogram,
     ScaledNormal,
+    ShapedMixture,
     StandardNormal,
     StudentT,
     Uniform,
@@ -41,13 +44,36 @@ def moments(dim: int) -> tuple[np.ndarray, np.ndarray]:
     return means, factors @ factors.transpose(0, 2, 1) + 0.3 * np.eye(dim)
 
 
-def mixture_logpdf(z: np.ndarray) -> np.ndarray:
-    means, covariances = moments(z.shape[1])
+def logpdf_of_normals(z: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> np.ndarray:
     parts = [
         np.log(w) + stats.multivariate_normal(m, c).logpdf(z)
         for w, m, c in zip(WEIGHTS, means, covariances, strict=True)
     ]
     return logsumexp(parts, axis=0).reshape(len(z))
+
+
+def mixture_logpdf(z: np.ndarray) -> np.ndarray:
+    return logpdf_of_normals(z, *moments(z.shape[1]))
+
+
+SHIFT, SCALE = 0.5, 0.7
+
+
+@lru_cache
+def shaped(dim: int) -> ShapedMixture:
+    """Components whose shape is a normal that is shifted and scaled."""
+    moved = Affine(shift=[SHIFT] * dim, scale=[SCALE] * dim)
+    return ShapedMixture(mixture(dim), Flow(StandardNormal(dim), moved))
+
+
+def shaped_parts(dim: int) -> tuple[np.ndarray, np.ndarray]:
+    means, covariances = moments(dim)
+    factors = np.linalg.cholesky(covariances)
+    return means + SHIFT * factors.sum(axis=2), SCALE**2 * covariances
+
+
+def shaped_logpdf(z: np.ndarray) -> np.ndarray:
+    return logpdf_of_normals(z, *shaped_parts(z.shape[1]))
 
 
 HALF = 3.0
@@ -99,11 +125,12 @@ BASES: dict[str, tuple[Callable[[int], AbstractBase], Callable[[np.ndarray], np.
     "uniform box": (lambda dim: Uniform(dim, 1.0, 4.0), independent(stats.uniform(1, 3))),
     "uniform ball": (lambda dim: UniformBall(dim, 2.0), ball_logpdf),
     "mixture": (mixture, mixture_logpdf),
+    "shaped mixture": (shaped, shaped_logpdf),
     "histogram": (histogram, histogram_logpdf),
     "blend": (blend, blend_logpdf),
 }
 BOUNDED = ("uniform", "uniform box", "uniform ball", "histogram")
-RELEASED = ("mixture", "histogram", "blend")
+RELEASED = ("mixture", "shaped mixture", "histogram", "blend")
 """Bases that hold arrays."""
 every = pytest.mark.parametrize("name", BASES)
 
@@ -144,11 +171,14 @@ def test_samples_follow_the_density(name: str):
     assert test.pvalue > 1e-4  # false alarms: one seed in 10,000; the seed is fixed
 
 
-def mixture_moments(dim: int) -> tuple[np.ndarray, np.ndarray]:
-    means, covariances = moments(dim)
+def moments_of_normals(means: np.ndarray, covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = np.average(means, axis=0, weights=WEIGHTS)
     second = covariances + means[:, :, None] * means[:, None, :]
     return mean, np.average(second, axis=0, weights=WEIGHTS) - np.outer(mean, mean)
+
+
+def mixture_moments(dim: int) -> tuple[np.ndarray, np.ndarray]:
+    return moments_of_normals(*moments(dim))
 
 
 def histogram_moments(dim: int) -> tuple[np.ndarray, np.ndarray]:
@@ -168,6 +198,7 @@ def blend_moments(dim: int) -> tuple[np.ndarray, np.ndarray]:
 
 MOMENTS = {
     "mixture": mixture_moments,
+    "shaped mixture": lambda dim: moments_of_normals(*shaped_parts(dim)),
     "histogram": histogram_moments,
     "blend": blend_moments,
 }
@@ -314,3 +345,28 @@ EYE = [[[1.0, 0.0], [0.0, 1.0]]]
 def test_a_wrong_argument_is_named(wrong: Callable, message: str):
     with pytest.raises(ValueError, match=message):
         wrong()
+
+
+def test_the_shape_of_a_mixture_is_trained_on_components_drawn_by_their_responsibilities():
+    flow = Flow(StandardNormal(1), Affine(shift=[0.0], scale=[2.0]))
+    apart = ShapedMixture(GaussianMixture.create(WEIGHTS, [[0.0], [3.0]], [[[1.0]], [[1.0]]]), flow)
+    z = jnp.float32([1.8])
+    keys = jax.random.split(jax.random.key(0), 20_000)
+    found = np.asarray(jax.vmap(lambda key: apart.private_log_prob_of_one(z, key))(keys))
+    near, far = stats.norm.logpdf(
+        [1.8 / 2, -1.2 / 2]
+    )  # log-determinants that need no row are apart
+    np.testing.assert_allclose(np.unique(np.round(found, 4)), np.round([near, far], 4), atol=2e-4)
+    joint = np.array(WEIGHTS) * stats.norm.pdf([1.8, -1.2])
+    np.testing.assert_allclose(np.mean(found > (near + far) / 2), joint[1] / joint.sum(), atol=0.01)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+def test_a_hostile_row_breaks_no_draw_of_a_component(value):
+    found = shaped(3).private_log_prob_of_one(jnp.full(3, value), jax.random.key(0))
+    assert found.shape == ()
+
+
+def test_a_shape_of_another_size_is_refused():
+    with pytest.raises(ValueError, match="the mixture has 2 dimensions and the shape 3"):
+        ShapedMixture(mixture(2), shaped(3).shape)

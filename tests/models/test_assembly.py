@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import tracemalloc
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -22,7 +23,7 @@ from veilflow.flows import (
     PiecewiseLinear,
     StandardNormal,
 )
-from veilflow.models.assembly import Assembly, in_order, join
+from veilflow.models.assembly import Assembly, in_order, join, over
 
 SMALL = vf.maf(blocks=2, hidden=(3,))
 ALL = {
@@ -33,6 +34,7 @@ ALL = {
     "columns and flow": Assembly(dim=3, architecture=vf.nsf(), linear=True, pieces=512),
     "mixture": Assembly(dim=2, components=4),
     "mixture and flow": Assembly(dim=2, components=4, architecture=vf.realnvp(), linear=True),
+    "mixture of shapes": Assembly(dim=2, components=4, architecture=replace(SMALL, radial=True)),
     "grid": Assembly(dim=2, components=8, bits=3, blend=0.3),
     "grid and flow": Assembly(dim=2, components=8, bits=3, blend=0.3, architecture=SMALL),
     "a large grid": Assembly(dim=3, components=128, bits=7, blend=0.05),
@@ -54,19 +56,15 @@ def test_json_gives_the_same_assembly_back(name):
 
 
 def test_a_skeleton_has_the_structure_of_the_flow_that_was_fitted():
-    flow = SMALL.build(2, key=jax.random.key(0)).bijection
+    flow = SMALL.build(2, key=jax.random.key(0))
     linear = FixedLinear(factor=np.array([[2.0, 0.0], [1.0, 3.0]]), shift=[5.0, 6.0])
     columns = PiecewiseLinear.create(np.cumsum(np.ones((2, 5)), axis=1), border=2.0)
     mixture = GaussianMixture.create([1.0], [[0.0, 1.0]], [2 * np.eye(2)])
     grid = Histogram.create(np.full((4, 4), 1 / 16), border=2.0)
     blend = Blend((mixture, grid), (0.4, 0.6))
     whole = {"linear": True, "pieces": 4, "border": 2.0, "architecture": SMALL}
-    for base, trained in (
-        (StandardNormal(2), flow),
-        (mixture, in_order(flow)),
-        (blend, in_order(flow)),
-    ):
-        fitted = join(base, trained, (linear, columns))
+    for base in (StandardNormal(2), mixture, blend):
+        fitted = join(over(base, flow), (linear, columns))
         assembly = Assembly(dim=2, **whole).with_base(base)
         skeleton = assembly.skeleton()
         assert jax.tree.structure(skeleton) == jax.tree.structure(fitted)
@@ -78,7 +76,7 @@ def test_a_skeleton_has_the_structure_of_the_flow_that_was_fitted():
 
 
 def test_a_flow_of_nothing_is_its_base():
-    flow = join(StandardNormal(2), None, ())
+    flow = join(StandardNormal(2), ())
     assert jax.tree.leaves(flow) == []
     assert isinstance(flow.bijection, Chain)
     (identity,) = flow.bijection.bijections
@@ -102,7 +100,7 @@ def test_every_row_of_the_domain_has_the_density_of_the_floor_at_least():
     """A flow that left a place alone, and a base that overflows there, do not make it impossible."""
     assembly = Assembly(dim=2, border=2.0, floor=0.01)
     narrow = GaussianMixture.create([1.0], [[0.0, 0.0]], [1e-6 * np.eye(2)])
-    floored = assembly.floored(join(narrow, None, ()), ball=False)
+    floored = assembly.floored(join(narrow, ()), ball=False)
     corners = jnp.float32([[2, 2], [-2, -2], [1, -2], [0, 0]])
     found = jax.vmap(floored.log_prob)(corners)
     np.testing.assert_allclose(found[:3], np.log(0.01 / 16), rtol=1e-5)
@@ -116,7 +114,7 @@ def test_the_floor_of_a_ball_is_spread_over_the_ball_and_not_the_box_around_it()
     dim = 10
     assembly = Assembly(dim=dim, border=2.0, floor=0.01)
     narrow = GaussianMixture.create([1.0], [np.zeros(dim)], [1e-6 * np.eye(dim)])
-    floored = assembly.floored(join(narrow, None, ()), ball=True)
+    floored = assembly.floored(join(narrow, ()), ball=True)
     rng = np.random.default_rng(0)
     normal = rng.normal(size=(100, dim))
     sphere = np.float32(2 * normal / np.linalg.norm(normal, axis=1, keepdims=True))

@@ -103,9 +103,30 @@ def test_what_the_user_chose_is_kept_and_the_rest_is_not_touched_by_it():
     training = plan.release(PrivateTraining).settings
     assert {name: getattr(training, name) for name in chosen} == chosen
     assert plan.flow == vf.nsf()
-    assert noises(plan) == noises(free)
+    assert noises(plan)[:4] == noises(free)[:4]  # marginals and moments; EM takes what is left
     for batch, rate in ((10, 0.01), (10**6, 1.0)):
         assert estimator(batch_size=batch).plan(5).release(PrivateTraining).sampling_rate == rate
+
+
+@pytest.mark.parametrize("num_records", [300, 20_000, 10**6])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_the_shape_takes_a_small_share_and_the_mixture_takes_the_rest(num_records, epsilon):
+    budget = vf.Budget(epsilon=epsilon, delta=1e-7)
+    plan = estimator(budget=budget, num_records=num_records).plan(5)
+    shares = {purpose: share for purpose, _, share in plan.ledger.shares(budget.delta)}
+    # epsilons of parts add up to more than that of the whole, and small parts look larger
+    assert 0.05 < shares["training"] < 0.3
+    assert shares["mixture"] > 1.5 * shares["training"]
+    assert 0.995 * epsilon < plan.guarantee.epsilon <= epsilon
+
+
+def test_the_steps_of_a_shape_are_longer_where_noise_is_less():
+    rates = [
+        estimator(num_records=num).plan(5).release(PrivateTraining).settings.learning_rate
+        for num in (1000, 30_000, 100_000, 10**8)
+    ]
+    assert rates == sorted(rates)
+    assert rates[0] < rates[1] < rates[2] <= rates[3] < 0.1
 
 
 def test_nothing_of_a_training_is_left_open():

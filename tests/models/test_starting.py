@@ -14,7 +14,7 @@ import veilflow as vf
 from tests.flat import density_flow
 from veilflow._core.codec import plain
 from veilflow.engine import Checkpoint
-from veilflow.flows import GaussianMixture, Histogram
+from veilflow.flows import GaussianMixture, Histogram, ShapedMixture
 from veilflow.models import artifact as artifacts
 from veilflow.models import registry
 from veilflow.privacy.events import ApproximateDP, Gaussian, NonPrivate, PureDP, Together
@@ -259,8 +259,9 @@ def test_samples_are_inside_the_domain_and_have_a_density(name):
 
 
 def test_released_bases_are_in_the_model():
-    assert isinstance(fitted("columns").flow.base, GaussianMixture)
-    assert len(fitted("columns").flow.base.means) == 2
+    shaped = fitted("columns").flow.base
+    assert isinstance(shaped, ShapedMixture)
+    assert len(shaped.mixture.means) == 2
     mixture, histogram = fitted("grid").flow.base.bases  # type: ignore[attr-defined]
     assert isinstance(mixture, GaussianMixture)
     assert isinstance(histogram, Histogram)

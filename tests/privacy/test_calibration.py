@@ -190,3 +190,13 @@ def test_whole_numbers_are_found_to_the_last_one_or_to_the_tolerance(power, last
 def test_a_cost_that_never_changes_gives_the_dear_end():
     assert search(lambda _: 0.3, 1.0) == HIGH
     assert search(lambda _: 0.0, 1.0) == HIGH
+
+
+@pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Budget(0.01, 1e-2), Budget(8.0, 1e-12)])
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
+def test_parts_of_a_budget_compose_to_the_whole(budget, share):
+    one, other = (calibration.part_of(budget, part) for part in (share, 1 - share))
+    squares = [calibration.gaussian_mu(part) ** 2 for part in (one, other)]
+    assert squares[0] / sum(squares) == pytest.approx(share, rel=1e-3)
+    assert sum(squares) == pytest.approx(calibration.gaussian_mu(budget) ** 2, rel=1e-3)
+    assert one.epsilon > 0

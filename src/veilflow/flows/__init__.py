@@ -3,6 +3,7 @@
 from veilflow.flows.architectures import iaf, maf, nsf, realnvp
 from veilflow.flows.bases.histogram import Histogram
 from veilflow.flows.bases.mixtures import Blend, GaussianMixture
+from veilflow.flows.bases.shaped import ShapedMixture
 from veilflow.flows.bases.simple import (
     AbstractBase,
     ScaledNormal,
@@ -26,6 +27,7 @@ from veilflow.flows.bijections.fixed import (
 from veilflow.flows.bijections.linear import LU, ActNorm, LowRank
 from veilflow.flows.bijections.parameters import PrivateLogDet
 from veilflow.flows.bijections.planar import Planar
+from veilflow.flows.bijections.radial import Radial
 from veilflow.flows.bijections.sylvester import Sylvester
 from veilflow.flows.conditioner import MaskedMLP
 from veilflow.flows.dequantizers import (
@@ -73,8 +75,10 @@ __all__ = [
     "PiecewiseLinear",
     "Planar",
     "PrivateLogDet",
+    "Radial",
     "ScaledNormal",
     "Scan",
+    "ShapedMixture",
     "SharedBlocks",
     "Sigmoid",
     "SplineMap",

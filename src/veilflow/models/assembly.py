@@ -23,6 +23,7 @@ from veilflow.flows import (
     Permutation,
     PiecewiseLinear,
     Scan,
+    ShapedMixture,
     StandardNormal,
     Uniform,
     UniformBall,
@@ -38,7 +39,10 @@ _OUTSIDE = 1 + 1e-5
 
 @dataclass(frozen=True, kw_only=True)
 class Assembly:
-    """The parts of a density, from base to data: base, flow, linear map, marginals."""
+    """The parts of a density, from base to data: base, flow, linear map, marginals.
+
+    Over a mixture by EM the flow is the shape of its components; over any other base it follows it.
+    """
 
     dim: int
     architecture: Architecture | None = None
@@ -99,11 +103,9 @@ class Assembly:
             if self.pieces is not None:
                 knots = np.broadcast_to(np.arange(self.pieces + 1.0), (dim, self.pieces + 1))
                 start.append(PiecewiseLinear.create(knots, border=self.border))
-            trained = None
-            if self.architecture is not None:
-                trained = self.architecture.build(dim, key=key).bijection
-                trained = trained if self.components is None else in_order(trained)
-            return join(self._base(), trained, start)
+            if self.architecture is None:
+                return join(self._base(), start)
+            return join(over(self._base(), self.architecture.build(dim, key=key)), start)
 
         return eqx.filter_eval_shape(build)
 
@@ -134,6 +136,8 @@ class Assembly:
 
     def with_base(self, base: AbstractBase) -> "Assembly":
         """This assembly with the sizes of a released base."""
+        if isinstance(base, ShapedMixture):
+            base = base.mixture
         if isinstance(base, GaussianMixture):
             return replace(self, components=len(base.means))
         if isinstance(base, Blend):
@@ -146,13 +150,21 @@ class Assembly:
         return self
 
 
-def join(
-    base: AbstractBase, trained: AbstractBijection | None, start: Sequence[AbstractBijection]
-) -> Flow:
+def over(base: AbstractBase, flow: Flow) -> Flow | ShapedMixture:
+    """A flow that was built over a standard normal, over a released base instead."""
+    if isinstance(base, StandardNormal):
+        return flow
+    if isinstance(base, GaussianMixture):
+        return ShapedMixture(base, flow)
+    return Flow(base, in_order(flow.bijection))
+
+
+def join(density: AbstractBase | Flow, start: Sequence[AbstractBijection]) -> Flow:
     """The flow that consists of released parts."""
-    dim = base.dim
-    parts = [*([] if trained is None else [trained]), *start]
-    identity = Affine(shift=np.zeros(dim), scale=np.ones(dim))
+    base, parts = density, list(start)
+    if isinstance(density, Flow):
+        base, parts = density.base, [density.bijection, *parts]
+    identity = Affine(shift=np.zeros(base.dim), scale=np.ones(base.dim))
     return Flow(base, Chain(parts or [identity]))
 
 

@@ -1,15 +1,21 @@
 """The parts of a density, from what was released: maps, the base, and the flow to be trained."""
 
 import warnings
-from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Bool, Float, Key
 
-from veilflow.flows import AbstractBase, AbstractBijection, Flow, GaussianMixture, StandardNormal
-from veilflow.models.assembly import Assembly, in_order, join
+from veilflow.flows import (
+    AbstractBase,
+    AbstractBijection,
+    Flow,
+    GaussianMixture,
+    ShapedMixture,
+    StandardNormal,
+)
+from veilflow.models.assembly import Assembly, join, over
 from veilflow.models.density_plan import DensityPlan
 from veilflow.models.estimator import Fit
 from veilflow.privacy.guarantees import Sensitive
@@ -34,31 +40,34 @@ def _behind(bijection: AbstractBijection, rows: Sensitive[np.ndarray]) -> Sensit
     return rows.map(lambda values: seen_through(bijection, values))
 
 
-def untrained(fit: Fit) -> Flow:
-    """The flow before its first step."""
+def untrained(fit: Fit) -> Flow | ShapedMixture:
+    """What is trained, before its first step."""
     plan: DensityPlan = fit.plan
     assert plan.flow is not None
     flow = plan.flow.build(plan.dim, key=fit.secret.key("weights"))
     if ActNorms.purpose in fit.released:
         flow = with_actnorms(flow, fit.released[ActNorms.purpose])
-    base = _base(fit)
-    return flow if isinstance(base, StandardNormal) else Flow(base, in_order(flow.bijection))
+    return over(_base(fit), flow)
 
 
-def loss(flow: Flow, row: Float[jax.Array, " dim"], key: Any) -> Float[jax.Array, ""]:
+def loss(
+    model: Flow | ShapedMixture, row: Float[jax.Array, " dim"], key: Key[jax.Array, ""]
+) -> Float[jax.Array, ""]:
     """The negative log-density. All of it depends on the row: the flows trained here have no more."""
-    return -flow.private_log_prob(row)
+    if isinstance(model, ShapedMixture):
+        return -model.private_log_prob_of_one(row, key)
+    return -model.private_log_prob(row)
 
 
 def assembled(fit: Fit) -> tuple[Flow, Assembly]:
     """The density over flow coordinates once everything is released, and its sizes."""
     plan: DensityPlan = fit.plan
-    released, base, bijection = fit.released, _base(fit), None
+    released, base = fit.released, _base(fit)
+    density: Flow | AbstractBase = base
     if plan.flow is not None:
-        flow = untrained(fit)
+        density = untrained(fit)
         if PrivateTraining.purpose in released:
-            flow = trained(flow, released[PrivateTraining.purpose])
-        bijection = flow.bijection
+            density = trained(density, released[PrivateTraining.purpose])
     maps = [released[name] for name in (Whitening.purpose, Columns.purpose) if name in released]
     columns = plan.release(Columns)
     assembly = Assembly(
@@ -68,7 +77,7 @@ def assembled(fit: Fit) -> tuple[Flow, Assembly]:
         pieces=None if columns is None else 2**columns.bits,
         border=plan.domain.border,
     )
-    flow = join(base, bijection, maps)
+    flow = join(density, maps)
     if not _is_sound(flow):
         warnings.warn(
             "training diverged: the density is not finite at the flow's own samples. "

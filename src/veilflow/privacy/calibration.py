@@ -15,7 +15,7 @@ from typing import Any
 
 from veilflow._core import check
 from veilflow._core.errors import BudgetError, PrivacyError
-from veilflow.privacy.accounting.conversions import log_delta_of_mu
+from veilflow.privacy.accounting.conversions import epsilon_of_mu, log_delta_of_mu
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.events import Event, Gaussian, PoissonSampled, Repeated
 from veilflow.privacy.ledger import Ledger
@@ -284,3 +284,14 @@ def gaussian_mu(budget: Budget) -> float:
         fits = log_delta_of_mu(middle, budget.epsilon) <= target
         low, high = (middle, high) if fits else (low, middle)
     return low
+
+
+def part_of(budget: Budget, share: float) -> Budget:
+    """A budget for a share of the squared mu of `budget`, as rules of thumb divide it.
+
+    Budgets whose shares sum to 1 cost about the whole together; what they cost exactly is for the
+    accountant to say. Delta is divided as well, so that epsilon is never zero.
+    """
+    check.fraction(share=share)
+    mu, delta = gaussian_mu(budget) * math.sqrt(share), budget.delta * share
+    return Budget(epsilon=epsilon_of_mu(mu, delta), delta=delta)

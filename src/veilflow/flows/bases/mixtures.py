@@ -90,15 +90,23 @@ class GaussianMixture(AbstractBase, AbstractFrozen):
 
     def log_prob(self, z: Float[Array, " dim"]) -> Float[Array, ""]:
         """The natural log of the density at one example."""
+        local, log_scales = self.local(z)
+        exponents = log_scales - 0.5 * jnp.sum(jnp.square(local), axis=-1)
+        return jax.nn.logsumexp(exponents) - 0.5 * self.dim * math.log(2 * math.pi)
+
+    def local(self, z: Float[Array, " dim"]) -> tuple[Float[Array, "K dim"], Float[Array, " K"]]:
+        """An example in the standard coordinates of each component, and the logs of weight and scale.
+
+        The density of component k, times its weight, is the standard normal density at `local[k]`
+        times `exp(log_scales[k])`.
+        """
         # One matrix for all components, so that a batch is one product. Means are subtracted after it,
         # which loses no digit that rounding the example has not lost already.
         flat = self.inverse_factors.reshape(-1, self.dim)
         means = contract("kij,kj->ki", self.inverse_factors, self.means)
-        white = contract("ij,j->i", flat, z).reshape(means.shape) - means
+        local = contract("ij,j->i", flat, z).reshape(means.shape) - means
         diagonals = jnp.diagonal(self.inverse_factors, axis1=-2, axis2=-1)
-        log_volumes = jnp.sum(jnp.log(diagonals), axis=-1)
-        exponents = -0.5 * jnp.sum(jnp.square(white), axis=-1) + log_volumes + self.log_weights
-        return jax.nn.logsumexp(exponents) - 0.5 * self.dim * math.log(2 * math.pi)
+        return local, jnp.sum(jnp.log(diagonals), axis=-1) + self.log_weights
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, " dim"]:
         """One example; the key is spent."""
