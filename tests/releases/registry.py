@@ -310,6 +310,22 @@ CASES = (
         tight=False,  # a row has all of its weight in the first step only, with one component
     ),
     Case(
+        ExpectationMaximization(
+            purpose="mixture of a counted size",
+            dim=DIM,
+            num_components=5,
+            steps=6,
+            spread=1.0,
+            noise_multiplier=30.0,
+            records_per_component=NUMBER / 3,
+        ),
+        records=ROWS,
+        known=lambda release: {"num_records": NUMBER},
+        free={"noise_multiplier": 0.0},
+        tight=False,
+        exact=False,
+    ),
+    Case(
         Products(dim=DIM, noise_multiplier=20.0),
         records=ROWS,
         free={"noise_multiplier": 0.0},

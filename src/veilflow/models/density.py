@@ -26,6 +26,7 @@ from veilflow.models.settings import check_budget, is_training, seed
 from veilflow.privacy.budget import Budget
 from veilflow.releases.actnorm import ActNorms
 from veilflow.releases.count import Count
+from veilflow.releases.mixture import ExpectationMaximization
 from veilflow.releases.release import Query, Release
 from veilflow.releases.training import PrivateTraining, Task
 from veilflow.releases.whitening import Whitening
@@ -127,7 +128,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             clamped = release.purpose == CLAMPED
             return Query(rows.map(lambda x: x[outside(x)]) if clamped else rows)
         known: dict[str, Any] = {}
-        if isinstance(release, Whitening | ActNorms):
+        if isinstance(release, Whitening | ActNorms | ExpectationMaximization):
             known["num_records"] = fit.num_records
         if isinstance(release, ActNorms):
             known["flow"] = parts.untrained(fit)

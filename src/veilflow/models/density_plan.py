@@ -6,8 +6,9 @@ rule has seen a data set of the reproductions.
 
 - A box of up to three columns: one noisy grid takes the whole budget. Private training on top of it
   made every generated set worse.
-- A box of more columns: their marginals, then rounds of whitening, then a flow.
-- A ball, whose columns have no scale of their own: rounds of whitening, then a flow.
+- A box of more columns: their marginals, then a mixture and its shape. A ball, whose columns have no
+  scale of their own: a mixture and its shape. EM begins with the moments of all records, so it needs
+  no whitening before it; a flow over a normal base does.
 - In more than three dimensions the base is a mixture of normals by private EM, and the flow is the
   shape that all its components have in common. The mixture says where the records are and takes most
   of the budget; the shape says what a normal gets wrong there, in few parameters, for a small share.
@@ -72,7 +73,7 @@ _NORMAL_REACH = 2.0
 """Radius over sqrt(dim) in the first round of whitening, where columns are about normal already."""
 _SHAPE_SHARE = 0.08
 """Share of the squared privacy parameter that the shape of the components takes."""
-_COMPONENTS = (2, 100)
+_MOST_COMPONENTS = 100
 _RECORDS_PER_COMPONENT = 250.0
 """Records times mu that each component of a mixture by EM needs."""
 _EM_STEPS = 24
@@ -140,33 +141,34 @@ def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
     budget, domain, num_records = settings.budget, settings.domain, exactly(settings.num_records)
     start = _start(settings, dim)
     records = roughly(settings.num_records) or _ASSUMED_RECORDS
-    components = _num_components(settings, start, records)
-    training = _training(settings, start, dim, components)
-    flow = settings.flow or _default_flow(budget, components)
+    mixes = _mixes(settings, start)
+    training = _training(settings, start, dim, mixes=mixes)
+    flow = settings.flow or _default_flow(budget, mixes=mixes)
     if start == "actnorm":
         flow = replace(flow, actnorm=True)
-    _check_used(settings, dim, start, components, training)
+    _check_used(settings, dim, start, training, mixes=mixes)
 
     releases: list[Release] = []
     if num_records is None:
         releases.append(Count.within(budget))
     if settings.count_clamped:
         releases.append(Count.within(budget, purpose=CLAMPED, at_least=0))
-    releases += _start_releases(start, dim, flow.blocks, domain, records, budget)
-    if components:
-        releases.append(_mixture(components, dim, budget))
+    whitens = start == "whitening" or not mixes
+    releases += _start_releases(start, dim, flow.blocks, domain, records, budget, whitens=whitens)
+    if mixes:
+        releases.append(_mixture(settings, start, dim))
     # a mixture takes what the others leave, and so does a grid without training
-    rest = len(releases) - 1 if start == "grid" or components else None
+    rest = len(releases) - 1 if start == "grid" or mixes else None
     if training.steps:
         if start == "grid" and budget.private:
             releases[-1] = replace(releases[-1], epsilon=_GRID_SHARE * budget.epsilon)
-        if not components:
+        if not mixes:
             rest = len(releases)
         releases.append(
             PrivateTraining(
                 settings=training,
                 noise_multiplier=(
-                    _shape_noise(training, budget) if components else float(budget.private)
+                    _shape_noise(training, budget) if mixes else float(budget.private)
                 ),
                 num_parameters=flow.num_parameters(dim),
             )
@@ -193,6 +195,8 @@ def _start(settings: "DensityFlow", dim: int) -> str:
     if start == "auto":
         grid = box and dim <= _GRID_DIM and settings.base != "normal"
         start = "grid" if grid else "columns" if box else "whitening"
+        if start == "whitening" and _mixes(settings, start):
+            start = "none"
     if start == "grid" and dim > _GRID_BITS:
         raise ValueError(
             f"a grid over {dim} columns would have more than 2^{_GRID_BITS} cells. "
@@ -201,7 +205,7 @@ def _start(settings: "DensityFlow", dim: int) -> str:
     return start
 
 
-def _training(settings: "DensityFlow", start: str, dim: int, components: int) -> Training:
+def _training(settings: "DensityFlow", start: str, dim: int, *, mixes: bool) -> Training:
     """The training with defaults for everything that the user left open."""
     budget, num_records = settings.budget, roughly(settings.num_records)
     rate = settings.training.rate(num_records)
@@ -210,7 +214,7 @@ def _training(settings: "DensityFlow", start: str, dim: int, components: int) ->
     elif rate is None:
         rate = _ASSUMED_RATE
     defaults = dict(_PRIVATE if budget.private else _OPEN)
-    if components and budget.private:
+    if mixes and budget.private:
         rate_of_steps = _shape_learning_rate(num_records or _ASSUMED_RECORDS, budget)
         defaults = {
             **_PRIVATE_SHAPE,
@@ -230,25 +234,25 @@ def _batch_size(num_records: int, epsilon: float) -> float:
     return max(least, min(_BATCH[1], num_records * epsilon / 100))
 
 
-def _num_components(settings: "DensityFlow", start: str, num_records: int) -> int:
-    """The number of normals in a base by EM; 0 for another base."""
-    budget, base = settings.budget, settings.base
-    if base == "auto":  # ActNorms lead to a normal base, and "none" means that nothing is released
-        base = "mixture" if budget.private and start in ("columns", "whitening") else "normal"
-    if base != "mixture" or start == "grid":
-        return 0
-    least, most = _COMPONENTS
-    if settings.num_components is not None or not budget.private:
-        return settings.num_components or most
-    enough = num_records * calibration.gaussian_mu(budget) / _RECORDS_PER_COMPONENT
-    return round(min(max(enough, least), most))
+def _mixes(settings: "DensityFlow", start: str) -> bool:
+    """Whether the base is a mixture by EM."""
+    if start == "grid":
+        return False
+    if settings.base != "auto":
+        return settings.base == "mixture"
+    # ActNorms lead to a normal base, and nobody is asked for a mixture who wants no start
+    return settings.budget.private and start != "actnorm" and settings.start != "none"
+
+
+def _records_per_component(budget: Budget) -> float:
+    return _RECORDS_PER_COMPONENT / calibration.gaussian_mu(budget)
 
 
 def _check_used(
-    settings: "DensityFlow", dim: int, start: str, components: int, training: Training
+    settings: "DensityFlow", dim: int, start: str, training: Training, *, mixes: bool
 ) -> None:
     """Raise for a setting that was given and has no effect on the fit."""
-    if settings.num_components is not None and not components:
+    if settings.num_components is not None and not mixes:
         raise ValueError(
             f"num_components is for a base by private EM, which a fit of {dim} columns with "
             f"start={start!r} does not have here. Leave it out, or give base='mixture' and "
@@ -266,7 +270,14 @@ def _check_used(
 
 
 def _start_releases(
-    start: str, dim: int, blocks: int, domain: Domain, records: int, budget: Budget
+    start: str,
+    dim: int,
+    blocks: int,
+    domain: Domain,
+    records: int,
+    budget: Budget,
+    *,
+    whitens: bool,
 ) -> list[Release]:
     """What is released before a mixture and the training."""
     if start == "grid":
@@ -282,7 +293,8 @@ def _start_releases(
             dim=dim, bits=_MARGINAL_BITS, border=domain.border, noise_multiplier=marginals
         )
         radius = _NORMAL_REACH * dim**0.5
-        return [columns, Whitening(dim=dim, radius=radius, noise_multipliers=rounds)]
+        whitening = Whitening(dim=dim, radius=radius, noise_multipliers=rounds)
+        return [columns, whitening] if whitens else [columns]
     return []
 
 
@@ -310,22 +322,31 @@ def _start_noise(
     return 1 / (mu * (share * (marginals or 1.0)) ** 0.5), noise
 
 
-def _mixture(components: int, dim: int, budget: Budget) -> ExpectationMaximization:
+def _mixture(settings: "DensityFlow", start: str, dim: int) -> ExpectationMaximization:
     """EM, whose noise is calibrated in the end."""
-    return ExpectationMaximization(
+    budget, num_records = settings.budget, exactly(settings.num_records)
+    release = ExpectationMaximization(
         dim=dim,
-        num_components=components,
+        num_components=settings.num_components or _MOST_COMPONENTS,
         steps=_EM_STEPS,
-        spread=1.0,  # behind the start, columns have a deviation of about 1
+        # behind maps columns have a deviation of about 1; before them, that of the whole domain
+        spread=settings.domain.spread(dim) if start == "none" else 1.0,
         noise_multiplier=float(budget.private),
     )
+    if settings.num_components is not None or not budget.private:
+        return release
+    release = replace(release, records_per_component=_records_per_component(budget))
+    if num_records is None:
+        return release  # it follows from the number that is paid for
+    components = release.components(num_records)
+    return replace(release, num_components=components, records_per_component=None)
 
 
-def _default_flow(budget: Budget, components: int) -> Architecture:
+def _default_flow(budget: Budget, *, mixes: bool) -> Architecture:
     """The flow to train where the user names none."""
     if not budget.private:
         return _OPEN_FLOW
-    return _SHAPE if components else _FLOW
+    return _SHAPE if mixes else _FLOW
 
 
 def _shape_learning_rate(num_records: int, budget: Budget) -> float:

@@ -54,6 +54,10 @@ class Domain(Tagged, ABC):
     def radius(self, dim: int) -> float:
         """The largest norm of an allowed row of `dim` numbers, in flow coordinates."""
 
+    def spread(self, dim: int) -> float:
+        """The deviation of each coordinate of rows spread evenly over the ball around the domain."""
+        return self.radius(dim) / (dim + 2) ** 0.5
+
     @abstractmethod
     def clamp(self, rows: Rows) -> Rows:
         """Move each row to the nearest allowed one (for a ball: shrink it)."""

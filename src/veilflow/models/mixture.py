@@ -157,8 +157,7 @@ class MixtureDensity(RowEstimator[FittedMixtureDensity]):
             dim=dim,
             num_components=self.num_components,
             steps=self.steps,
-            # rows spread evenly over the ball around the domain have this deviation
-            spread=self.domain.radius(dim) / (dim + 2) ** 0.5,
+            spread=self.domain.spread(dim),
             noise_multiplier=float(self.budget.private),
         )
         return RowPlan(

@@ -12,7 +12,6 @@ Splitting and merging are functions of released parameters alone.
 import math
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import Any, Self
 
 import jax
@@ -21,7 +20,7 @@ from jaxtyping import Float
 
 from veilflow._core import check
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.events import Event, Gaussian, NonPrivate, Repeated, Together
+from veilflow.privacy.events import Event, Gaussian, NonPrivate, Repeated
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import gaussian_once
@@ -39,6 +38,12 @@ _CUT = 0.8
 """Distance of the means of two halves from the cut, in standard deviations."""
 _DOUBT_OF_HALVES, _DOUBT_OF_PAIRS = 0.25, 0.1
 """Squared relative error of components that were just split, and just merged."""
+_MOST_TRIED = 1000
+"""Components at most, where their number follows from that of the records: each is tried out."""
+_LEAST = 2
+"""Components at least, where their number follows from that of the records."""
+_ABOVE_ONE = 1 + 1e-12
+"""Margin for rounding: the steps never cost more than their price says."""
 _FIRST = 6
 """One of this many steps is spent on the single normal."""
 
@@ -49,16 +54,22 @@ class ExpectationMaximization(Release):
 
     Guarantee:
         One Gaussian mechanism a step with its noise multiplier, for add/remove of one row, whatever
-        the rows are and whatever earlier steps released.
+        the rows are and whatever earlier steps released. The squared inverse multipliers of all
+        steps have a fixed sum, and Gaussian mechanisms compose by this sum alone. So the price is
+        the same however the steps share it, and the number of components, which decides that, may
+        follow from a number of records that was released before.
 
     Attributes:
         dim: Number of columns.
-        num_components: Components of the mixture.
+        num_components: Components of the mixture; the most, where their number follows from the
+            number of records.
         steps: Steps of expectation-maximization; each is one mechanism.
         spread: Standard deviation of a column a priori. Rows are centered at about zero, and one that
             is not finite counts as zero.
         noise_multiplier: All steps together cost as much as `steps` mechanisms with this multiplier;
             0 without privacy.
+        records_per_component: If given, there is one component for so many records, and `run` needs
+            their declared or released number.
     """
 
     purpose: str = "mixture"
@@ -67,35 +78,58 @@ class ExpectationMaximization(Release):
     steps: int
     spread: float
     noise_multiplier: float
+    records_per_component: float | None = None
 
     def __post_init__(self) -> None:
         check.count(dim=self.dim, num_components=self.num_components, steps=self.steps)
         if self.steps > _MOST_STEPS:
             raise ValueError(f"steps must be at most {_MOST_STEPS}, got {self.steps}.")
+        if self.records_per_component is None:
+            return
+        check.positive(records_per_component=self.records_per_component)
+        if self.num_components > _MOST_TRIED:
+            raise ValueError(f"num_components must be at most {_MOST_TRIED} there.")
 
-    @property
-    def noise_multipliers(self) -> tuple[float, ...]:
+    def noise_multipliers(self, num_components: int) -> tuple[float, ...]:
         """One for each step, with less noise where more components share the records."""
-        share = np.sqrt(np.array(sizes(self.num_components, self.steps), np.float64))
-        return tuple((self.noise_multiplier / np.sqrt(share / share.mean())).tolist())
+        share = np.sqrt(np.array(sizes(num_components, self.steps), np.float64))
+        noise = self.noise_multiplier / np.sqrt(share / share.mean())
+        return tuple((_ABOVE_ONE * noise).tolist())
+
+    def components(self, num_records: float | None) -> int:
+        """The number of components for a declared or released number of records."""
+        if self.records_per_component is None:
+            return self.num_components
+        if num_records is None:
+            raise ValueError("the number of components follows from num_records. Give it.")
+        enough = round(max(num_records, 0.0) / self.records_per_component)
+        return min(max(enough, _LEAST), self.num_components)
 
     @property
     def event(self) -> Event:
         if not self.noise_multiplier:
             return NonPrivate()
-        groups = [(noise, len(list(same))) for noise, same in groupby(self.noise_multipliers)]
-        return Together(tuple(Repeated(count, Gaussian(noise)) for noise, count in groups))
+        return Repeated(self.steps, Gaussian(self.noise_multiplier))
 
     @property
     def num_draws(self) -> int:
         if not self.noise_multiplier:
             return 0
-        return sum(sizes(self.num_components, self.steps)) * self._numbers
+        return max(sum(sizes(k, self.steps)) for k in self._possible) * self._numbers
 
     @property
     def grids(self) -> tuple[tuple[float, int], ...]:
-        most = max(sizes(self.num_components, self.steps))  # there are more before the end
-        return ((max(self.noise_multipliers), most * self._numbers),)
+        # there are more components before the end
+        most = max(max(sizes(k, self.steps)) for k in self._possible)
+        noise = max(max(self.noise_multipliers(k)) for k in self._possible)
+        return ((noise, most * self._numbers),)
+
+    @property
+    def _possible(self) -> range:
+        """All numbers of components that a run may have."""
+        if self.records_per_component is None:
+            return range(self.num_components, self.num_components + 1)
+        return range(min(_LEAST, self.num_components), self.num_components + 1)
 
     @property
     def rounds(self) -> int:
@@ -110,12 +144,19 @@ class ExpectationMaximization(Release):
         return self._with_least_noise(budget, others, bracket=_NOISE)
 
     def run(
-        self, records: Sensitive[Float[np.ndarray, "rows dim"]], tools: Tools
+        self,
+        records: Sensitive[Float[np.ndarray, "rows dim"]],
+        tools: Tools,
+        *,
+        num_records: float | None = None,
     ) -> Released[dict[str, Any]]:
+        """Ask in steps; `num_records` is declared or released."""
+        num_components = self.components(num_records)
         # so that no square overflows
         rows = records.map(lambda x: np.clip(finite(x), -_FAR, _FAR))
         belief, age = em.first_belief(self.dim, self.spread), 0
-        plan = zip(sizes(self.num_components, self.steps), self.noise_multipliers, strict=True)
+        noises = self.noise_multipliers(num_components)
+        plan = zip(sizes(num_components, self.steps), noises, strict=True)
         for step, (size, noise_multiplier) in enumerate(plan):
             age = age + 1 if size == len(belief.counts) and step else 0
             belief = resized(belief, size)
