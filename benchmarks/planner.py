@@ -13,38 +13,46 @@ from benchmarks.generated import draw
 from benchmarks.records import Record, record
 
 TEST = 9000
+SHAPE = vf.nsf(blocks=1, hidden=(16,), num_bins=6, radial=True)
 FLOW: dict[str, dict[str, Any]] = {
     "as planned": {},
-    "learning rate 0.002": {"training": vf.Training(learning_rate=2e-3)},
-    "learning rate 0.02": {"training": vf.Training(learning_rate=2e-2)},
-    "no weight decay": {"training": vf.Training(weight_decay=0.0)},
-    "no start": {"start": "none"},
-    "nsf": {"flow": vf.nsf()},
-    "base normal": {"base": "normal"},
+    "mixture alone": {"training": vf.Training(steps=0)},
+    "without the radial map": {"flow": replace(SHAPE, radial=False)},
+    "larger shape": {"flow": replace(SHAPE, blocks=2, hidden=(32,))},
+    "clip norm 1": {"training": vf.Training(clip_norm=1.0, learning_rate=0.1)},
+    "Adam": {"training": vf.Training(optimizer="adam", learning_rate=3e-3, weight_decay=0.1)},
+    "whitening first": {"start": "whitening"},
+    "half as many normals": {"num_components": 15},
+    "normal base": {"base": "normal"},
 }
+FEW = {name: FLOW[name] for name in ("as planned", "mixture alone", "normal base")}
 COLUMNS = {
-    **{name: FLOW[name] for name in ("as planned", "no weight decay", "no start", "nsf")},
-    "whitening alone": {"start": "whitening"},
+    **FEW,
+    "no marginals": {"start": "whitening"},
 }
 PLANE: dict[str, dict[str, Any]] = {
     "as planned": {},
-    "1,000 private steps on top": {
-        "start": "grid",
-        "training": vf.Training(steps=1000, learning_rate=1e-3),
-    },
-    "base normal": {"base": "normal"},
+    "normal base": {"base": "normal"},
+    "normal base, clip norm 1": {"base": "normal", "training": vf.Training(clip_norm=1.0)},
+    "normal base, maf": {"base": "normal", "flow": vf.maf()},
 }
-FEW = {name: FLOW[name] for name in ("as planned", "learning rate 0.002", "no start")}
 CASES: list[tuple[str, int, float, dict[str, dict[str, Any]]]] = [
-    ("clusters", 24_060, 0.5, FLOW),
-    ("clusters", 24_060, 2.0, FEW),
-    ("warped", 24_060, 0.5, FEW),
-    ("warped", 24_060, 2.0, FLOW),
-    ("skewed", 24_060, 1.0, FEW),
+    ("fingerprints", 24_060, 1.0, FLOW),
+    ("skewed", 24_060, 1.0, FLOW),
+    ("sheets", 24_060, 1.0, FLOW),
+    ("clusters", 24_060, 1.0, FEW),
+    ("warped", 24_060, 1.0, FEW),
+    ("bent", 24_060, 1.0, FEW),
+    ("fingerprints", 24_060, 4.0, FEW),
+    ("skewed", 24_060, 4.0, FEW),
+    ("fingerprints", 24_060, 0.5, FEW),
+    ("skewed", 24_060, 0.5, FEW),
     ("clusters", 3_000, 1.0, FEW),
     ("meter", 90_000, 1.25, COLUMNS),
-    ("moons", 27_000, 1.5, PLANE),
-    ("cities", 90_000, 1.5, PLANE),
+    ("cities", 90_000, 1.5, {"as planned": {}}),
+    ("spirals", 27_000, 1.5, PLANE),
+    ("rings", 27_000, 1.5, PLANE),
+    ("petals", 27_000, 1.5, PLANE),
 ]
 
 

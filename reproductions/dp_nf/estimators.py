@@ -18,9 +18,10 @@ def build(method: str, facts: Facts, *, epsilon: float, num_records: int) -> Any
     """An estimator with a budget, ready to fit.
 
     Args:
-        method: `flow` as it comes; `flow-normal` for a flow over a normal base, and `flow-mixture-5`
-            for one over five normals by private EM, trained even where a grid would do;
-            `mixture-8` for a Gaussian mixture of eight components.
+        method: `flow` as it comes, `flow-counted` without a declared number of records; `start` for
+            all that is released before the training, at the whole budget; `flow-normal` for a flow
+            trained from a spherical normal, and `flow-mixture-5` for the shape of five normals by
+            private EM, trained even where a grid would do; `mixture-8` for eight normals alone.
         facts: What is public about the data.
         epsilon: The budget, at the data set's delta; infinite for a reference without privacy.
         num_records: The number of training rows, declared public.
@@ -33,8 +34,12 @@ def build(method: str, facts: Facts, *, epsilon: float, num_records: int) -> Any
     }
     if kind == "mixture":
         return vf.MixtureDensity(num_components=int(detail), **public)
+    if kind == "start":
+        return vf.DensityFlow(training=vf.Training(steps=0), **public)
     if kind != "flow":
-        raise ValueError(f"a method starts with flow or mixture, got {method!r}.")
+        raise ValueError(f"a method starts with flow, start or mixture, got {method!r}.")
+    if detail == "counted":
+        return vf.DensityFlow(**{**public, "num_records": None})
     base, _, components = detail.partition("-")
     if base:
         public |= {"base": base, "start": "columns"}

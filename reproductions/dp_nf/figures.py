@@ -63,7 +63,7 @@ def _lines(records: list[Record], table: str, label: str) -> dict[str, Line]:
 def _figure_1(path: Path, find: Find, records: list[Record]) -> None:
     lines = _lines(records, "1", _OURS)
     for row in _LIFESCI.rows:
-        for style, (who, printed) in zip(("--", ":"), row.printed.items(), strict=True):
+        for style, (who, printed) in zip(("--", ":"), row.printed.items(), strict=False):
             cells = [cell for cell in printed if cell]
             lines[f"{row.name}, paper ({who})"] = Line(
                 x=_LIFESCI.epsilons,
@@ -151,7 +151,8 @@ def _densities(name: str, number: int) -> Figure:
     facts = data.FACTS[name]
     block = next(block for block in paper.BLOCKS if block.data == name)
     mixture = next(r.method for r in block.rows if r.method and r.method.startswith("mixture"))
-    shown = {"DP-NF": "flow", f"DP-MoG_{mixture.partition('-')[2]}": mixture}
+    shown = {"DP-NF, trained from a normal": "flow-normal", "private grid": "flow"}
+    shown[f"DP-MoG_{mixture.partition('-')[2]}"] = mixture
 
     def draw(path: Path, find: Find, records: list[Record]) -> None:
         rows = {}

@@ -56,7 +56,11 @@ def _section(block: paper.Block, records: list[Record]) -> str:
         if row.method is None:
             lines.append(pages.row(f"{row.name}, ours", *("not run" for _ in columns)))
             continue
-        lines.append(pages.row(f"**{row.name}, ours**", *(f"**{pages.ours(r)}**" for r in found)))
+        cells = [pages.ours(r) for r in found]
+        if any(r is not None and r.sampling != NO_BATCHES for r in found):  # a flow was trained
+            lines.append(pages.row(f"**{row.name}, ours**", *(f"**{cell}**" for cell in cells)))
+        else:
+            lines.append(pages.row(f"{row.name}, ours", *cells))
         if row.must:
             musts = [bound(row.must.get(epsilon), block.better) for epsilon in block.epsilons]
             verdicts = [

@@ -42,7 +42,8 @@ def _cells(block: paper.Block) -> Iterator[tuple[paper.Row, str, float]]:
         if row.method is not None:
             yield from ((row, row.method, epsilon) for epsilon in block.epsilons)
     for name, method in block.references.items():
-        yield paper.Row(name=name, method=method, sampling=""), method, math.inf
+        must = {math.inf: block.reference_musts[name]} if name in block.reference_musts else {}
+        yield paper.Row(name=name, method=method, sampling="", must=must), method, math.inf
 
 
 def keys() -> list[Key]:

@@ -55,11 +55,12 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             for with 2 % of epsilon; "about 25000" says how large it will be, if that may be public.
         flow: The flow to train: `vf.maf(...)`, `vf.nsf(...)` or `vf.realnvp(...)`.
         base: What the flow starts from: "normal", or "mixture" for a paid one (a grid in up to three
-            dimensions of a box, private EM in more).
+            dimensions of a box, private EM in more). Over a mixture by EM, the flow is the shape
+            that all its components share.
         num_components: The number of normals of a base by private EM.
-        start: What is released before training: "whitening" (mean and covariance), "columns" (a map
-            that makes every column normal, then whitening), "grid" (a density on a grid), "actnorm"
-            (scales and shifts inside the flow), or "none".
+        start: What is released before base and training: "columns" (a map that makes every column
+            normal; for a normal base, whitening follows), "whitening" (mean and covariance), "grid"
+            (a density on a grid), "actnorm" (scales and shifts inside the flow), or "none".
         training: How the flow is trained, as `vf.Training(...)`.
         count_clamped: Also release, for 2 % of epsilon, how many rows lay outside the bounds.
         seed: For repeatable research, and for one fit only: two fits with the same seed have the
