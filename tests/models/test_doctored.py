@@ -15,11 +15,39 @@ BUDGET = vf.Budget(epsilon=2.0, delta=1e-5)
 ROWS = np.random.default_rng(0).uniform(-1, 1, size=(80, 4))
 
 
+def untrained(**settings) -> vf.FittedDensityFlow:
+    estimator = vf.DensityFlow(
+        budget=BUDGET,
+        bounds=(-1, 1),
+        num_records=80,
+        training=vf.Training(steps=0),
+        seed=1,
+        **settings,
+    )
+    return estimator.fit(ROWS, progress=False)
+
+
 @pytest.fixture(scope="module")
 def columns() -> vf.FittedDensityFlow:
-    """With marginals, a linear map and a mixture as base."""
+    """With marginals and a mixture as base."""
+    return untrained()
+
+
+@pytest.fixture(scope="module")
+def whitened() -> vf.FittedDensityFlow:
+    """With a linear map and a mixture as base."""
+    return untrained(start="whitening")
+
+
+@pytest.fixture(scope="module")
+def shaped() -> vf.FittedDensityFlow:
+    """With a mixture inside a base that was trained."""
     estimator = vf.DensityFlow(
-        budget=BUDGET, bounds=(-1, 1), num_records=80, training=vf.Training(steps=0), seed=1
+        budget=BUDGET,
+        bounds=(-1, 1),
+        num_records=80,
+        flow=vf.nsf(blocks=1, hidden=(2,), num_bins=2),
+        training=vf.Training(steps=1),
     )
     return estimator.fit(ROWS, progress=False)
 
@@ -72,25 +100,27 @@ def swapped(array: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "change"),
+    ("fit", "field", "change"),
     [
-        ("log_weights", shifted),
-        ("log_weights", first(80.0)),
-        ("inverse_factors", above_the_diagonal),
-        ("inverse_factors", first(-1.0)),
-        ("inverse_factors", first(0.0)),
-        ("factor", above_the_diagonal),
-        ("factor", first(-1.0)),
-        ("slopes", scaled),
-        ("slopes", first(-1.0)),
-        ("values", scaled),
-        ("values", first(9.0)),
-        ("values", swapped),
+        ("columns", "log_weights", shifted),
+        ("columns", "log_weights", first(80.0)),
+        ("columns", "inverse_factors", above_the_diagonal),
+        ("columns", "inverse_factors", first(-1.0)),
+        ("columns", "inverse_factors", first(0.0)),
+        ("columns", "slopes", scaled),
+        ("columns", "slopes", first(-1.0)),
+        ("columns", "values", scaled),
+        ("columns", "values", first(9.0)),
+        ("columns", "values", swapped),
+        ("whitened", "factor", above_the_diagonal),
+        ("whitened", "factor", first(-1.0)),
+        ("shaped", "log_weights", shifted),
+        ("shaped", "inverse_factors", above_the_diagonal),
     ],
 )
-def test_arrays_that_do_not_belong_together_are_refused(columns, field, change):
+def test_arrays_that_do_not_belong_together_are_refused(fit, field, change, request):
     with pytest.raises(vf.ArtifactError, match="do not make a DensityFlow"):
-        doctored(columns, field, change)
+        doctored(request.getfixturevalue(fit), field, change)
 
 
 @pytest.mark.parametrize("change", [shifted, first(5.0)])
@@ -100,7 +130,8 @@ def test_masses_that_are_no_density_are_refused(gridded, change):
 
 
 @pytest.mark.parametrize(
-    ("fit", "field"), [("columns", "log_det"), ("columns", "factors"), ("gridded", "up_to")]
+    ("fit", "field"),
+    [("whitened", "log_det"), ("columns", "factors"), ("shaped", "factors"), ("gridded", "up_to")],
 )
 def test_what_follows_from_other_arrays_is_not_taken_from_the_file(fit, field, request):
     model = request.getfixturevalue(fit)
@@ -120,11 +151,11 @@ def test_another_border_than_that_of_the_domain_is_refused(gridded):
         )
 
 
-def test_every_released_part_was_looked_at(columns, gridded):
+def test_every_released_part_was_looked_at(columns, whitened, gridded):
     parts = (FixedLinear, GaussianMixture, Histogram, PiecewiseLinear)
     found = {
         type(part)
-        for model in (columns, gridded)
+        for model in (columns, whitened, gridded)
         for part in jax.tree.leaves(model.flow, is_leaf=lambda x: isinstance(x, parts))
     }
     assert found == set(parts)
