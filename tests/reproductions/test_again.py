@@ -18,7 +18,11 @@ from tests.reproductions.test_records import RECORD
 @pytest.fixture
 def recorded(at_home, quick):
     """Half-moons on three splits, by a stand-in; returns what was built since."""
-    system.reproduce(only=["moons/1.5", "moons/3"], splits=3, say=lambda line: None)
+    system.reproduce(
+        only=[f"moons/{e}/{m}" for e in (1.5, 3) for m in ("flow-normal", "mixture-3")],
+        splits=3,
+        say=lambda line: None,
+    )
     quick.clear()
     return quick
 
@@ -66,7 +70,7 @@ def test_a_cell_is_made_from_its_own_runs_and_nothing_is_written(recorded, at_ho
     before = {path: path.read_bytes() for path in at_home.rglob("*") if path.is_file()}
     (cell,) = [c for c in chosen()[0] if c.record.row == "DP-NF" and "1.5" in c.record.column]
     (verdict,) = again([cell], splits=2, say=lambda line: None)
-    assert recorded == [("Half-Moons", "flow", 1.5, 180)] * 2
+    assert recorded == [("Half-Moons", "flow-normal", 1.5, 180)] * 2
     assert verdict.holds
     assert verdict.found.key == cell.record.key
     assert verdict.found.splits == 2
@@ -136,7 +140,9 @@ def test_only_the_asked_for_cells_are_looked_for():
         asked.append(task)
 
     tables.records(find, 2, {("5", "DP-NF", "Half-Moons, 1.5", "test log-likelihood")})
-    assert {(task.data, task.method, task.epsilon) for task in asked} == {("moons", "flow", 1.5)}
+    assert {(task.data, task.method, task.epsilon) for task in asked} == {
+        ("moons", "flow-normal", 1.5)
+    }
     for name in SYSTEMS:
         asked.clear()
         key = get(name).tables.keys()[0]

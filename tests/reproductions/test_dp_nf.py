@@ -12,7 +12,7 @@ from reproductions.dp_nf.runs import Task
 
 from reproductions import records as record_files
 
-HALF_MOONS = {"only": ["moons/1.5"], "splits": 2}
+HALF_MOONS = {"only": ["moons/1.5/flow-normal", "moons/1.5/mixture-3"], "splits": 2}
 
 
 def quietly(tmp_path, **settings):
@@ -33,9 +33,16 @@ def test_what_must_be_reached_is_no_worse_than_what_the_paper_reached():
     for block in paper.BLOCKS:
         for row in block.rows:
             for epsilon, must in row.must.items():
-                printed, _ = block.best(row, epsilon)
-                assert printed is not None
-                assert block.sign * must > block.sign * printed
+                # where the paper has no such row, any of its private flows
+                own = (
+                    [row]
+                    if row.printed
+                    else [r for r in block.rows if r.method and "DP-NF" in r.name]
+                )
+                printed = [block.best(one, epsilon)[0] for one in own]
+                assert printed
+                for number in filter(None, printed):
+                    assert block.sign * must > block.sign * number
 
 
 def test_runs_are_made_once_and_an_interrupted_command_goes_on(tmp_path, quick):
@@ -46,7 +53,7 @@ def test_runs_are_made_once_and_an_interrupted_command_goes_on(tmp_path, quick):
     quietly(tmp_path, **HALF_MOONS)
     assert len(quick) == 4
     assert {call[:3] for call in quick} == {
-        ("Half-Moons", "flow", 1.5),
+        ("Half-Moons", "flow-normal", 1.5),
         ("Half-Moons", "mixture-3", 1.5),
     }
     assert {call[3] for call in quick} == {180}
@@ -73,7 +80,7 @@ def test_the_page_tells_commit_date_and_versions_of_its_numbers(at_home, quick, 
     ):
         (line,) = [line for line in origins.splitlines() if day in line]
         assert line.startswith(f"| {day} | {commit} | jax 9.9 | ")
-        assert f"table 5, DP-NF, {cell}; " in line
+        assert f"table 5, DP-NF, {cell}" in line
 
 
 def test_a_finished_run_is_taken_as_it_was_measured_whatever_the_code_is_now(
@@ -136,7 +143,7 @@ def test_a_run_that_fails_is_told_and_does_not_end_the_others(tmp_path, quick, m
     perform = runs.perform
 
     def failing(task):
-        if task.method == "flow":
+        if task.method == "flow-normal":
             raise RuntimeError("no memory")
         return perform(task)
 
@@ -153,7 +160,7 @@ def test_a_record_is_complete_and_true_to_its_runs(tmp_path, quick):
     assert record.key == ("5", "DP-NF", "Half-Moons, 1.5", "test log-likelihood")
     assert (record.paper, record.paper_accountant) == (-2.23, "GDP")
     assert record.paper_sampling == "fixed size, without replacement"
-    assert (record.must, record.better, record.delta) == (-1.9, "higher", 3.70e-5)
+    assert (record.must, record.better, record.delta) == (-1.55, "higher", 3.70e-5)
     assert (record.accountant, record.sampling, record.splits) == ("PLD", "Poisson", 2)
     stored = [
         json.loads(p.read_text("utf-8")) for p in (tmp_path / "runs").glob("moons-flow*.json")
@@ -204,10 +211,11 @@ def test_what_was_not_run_and_must_reach_something_counts_as_missing(tmp_path, q
     outcome, _ = quietly(tmp_path, **HALF_MOONS)
     missing = [record for record in outcome.records if record.splits == 0]
     with_bound = sum(len(row.must) for block in paper.BLOCKS for row in block.rows)
+    with_bound += sum(len(block.reference_musts) for block in paper.BLOCKS)
     assert len(missing) == with_bound - 1
     assert all(record.misses and "not run yet" in record.note for record in missing)
     again, _ = quietly(tmp_path, only=["gaussians/1.5"], splits=1)
-    assert len([r for r in again.records if r.splits == 0]) == with_bound - 3
+    assert len([r for r in again.records if r.splits == 0]) == with_bound - 4
 
 
 def test_a_reference_without_privacy_is_labeled_infinite(tmp_path, quick):
@@ -251,7 +259,7 @@ def test_a_figure_whose_runs_are_missing_is_not_drawn_and_it_is_said(tmp_path, q
 def test_a_table_asks_for_its_own_runs_only(tmp_path, quick):
     quietly(tmp_path, table=[5], splits=1)
     assert {call[0] for call in quick} == {"Half-Moons", "Gaussians"}
-    assert len(quick) == 2 * 2 * 3
+    assert len(quick) == 2 * 3 * 3
     assert not (tmp_path / "figures").exists()
 
 
@@ -342,18 +350,20 @@ def test_estimators_are_asked_for_with_public_facts_only(monkeypatch):
     for name in ("DensityFlow", "MixtureDensity"):
         make = lambda name=name, **settings: given.append((name, settings))  # noqa: E731
         monkeypatch.setitem(vars(vf), name, make)
-    for method in ("flow", "flow-normal", "flow-mixture-5", "mixture-8"):
+    for method in ("flow", "flow-counted", "start", "flow-normal", "flow-mixture-5", "mixture-8"):
         estimators.build(method, data.FACTS["moons"], epsilon=1.0, num_records=27_000)
     budget = vf.Budget(epsilon=1.0, delta=3.70e-5)
     public = {"budget": budget, "num_records": 27_000, "bounds": data.FACTS["moons"].bounds}
     by_base = {**public, "start": "columns"}
     assert given == [
         ("DensityFlow", public),
+        ("DensityFlow", {**public, "num_records": None}),
+        ("DensityFlow", {**public, "training": vf.Training(steps=0)}),
         ("DensityFlow", {**by_base, "base": "normal"}),
         ("DensityFlow", {**by_base, "base": "mixture", "num_components": 5}),
         ("MixtureDensity", {**public, "num_components": 8}),
     ]
-    with pytest.raises(ValueError, match="flow or mixture"):
+    with pytest.raises(ValueError, match="flow, start or mixture"):
         estimators.build("gan", data.FACTS["lifesci"], epsilon=1.0, num_records=1)
 
 
