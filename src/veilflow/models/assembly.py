@@ -161,9 +161,10 @@ def over(base: AbstractBase, flow: Flow) -> Flow | ShapedMixture:
 
 def join(density: AbstractBase | Flow, start: Sequence[AbstractBijection]) -> Flow:
     """The flow that consists of released parts."""
-    base, parts = density, list(start)
     if isinstance(density, Flow):
-        base, parts = density.base, [density.bijection, *parts]
+        base, parts = density.base, [density.bijection, *start]
+    else:
+        base, parts = density, list(start)
     identity = Affine(shift=np.zeros(base.dim), scale=np.ones(base.dim))
     return Flow(base, Chain(parts or [identity]))
 
