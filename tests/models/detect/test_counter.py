@@ -121,6 +121,20 @@ def test_a_deleted_or_foreign_journal_is_refused(counter, tmp_path):
     assert not counter.path.exists()
 
 
+def test_a_fit_that_was_killed_while_it_made_its_journal_finds_it_again(tmp_path):
+    path = tmp_path / "journal"
+    path.touch()  # a journal is made in two steps, and nothing is counted between them
+    counter = InFile.create(path, id="mine")
+    assert counter.spent() == 0
+    counter.spend(2, limit=5)
+    assert InFile.create(path, id="mine").spent() == 2
+    with pytest.raises(FileExistsError, match="another ensemble"):
+        InFile.create(path, id="theirs")
+    path.write_bytes(b"no journal")
+    with pytest.raises(FileExistsError, match="another ensemble"):
+        InFile.create(path, id="mine")
+
+
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(OSError, match="No such file"):
         InFile.create(tmp_path / "nowhere" / "x.journal")

@@ -72,8 +72,8 @@ class InFile:
         """A counter at 0 in a new file.
 
         Args:
-            path: The new file. If it is the journal of this very ensemble, it is continued: a fit
-                that was interrupted after it made its journal finds it again.
+            path: The new file. If it is the journal of this very ensemble, or empty, it is
+                continued: a fit that was interrupted while it made its journal finds it again.
             id: Identifies the ensemble; random by default.
 
         Raises:
@@ -84,17 +84,14 @@ class InFile:
         try:
             Journal.create(path, title=_title(counter.id))
         except FileExistsError:
-            if not counter.is_here():
+            # a fit that was killed here may have left it empty: its title comes before any count
+            own = Journal(path, title=_title(counter.id), begin=True)
+            try:
+                with own.appending():
+                    pass
+            except ArtifactError:
                 raise _taken(path) from None
         return counter
-
-    def is_here(self) -> bool:
-        """Whether the file exists and is the journal of this ensemble."""
-        try:
-            self.spent()
-        except PrivacyError:
-            return False
-        return True
 
     def spent(self) -> int:
         """The number spent so far.
