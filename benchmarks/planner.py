@@ -25,11 +25,8 @@ FLOW: dict[str, dict[str, Any]] = {
     "half as many normals": {"num_components": 15},
     "normal base": {"base": "normal"},
 }
-FEW = {name: FLOW[name] for name in ("as planned", "mixture alone", "normal base")}
-COLUMNS = {
-    **FEW,
-    "no marginals": {"start": "whitening"},
-}
+FEW = {name: FLOW[name] for name in ("as planned", "mixture alone")}
+COLUMNS = {**FEW, "no marginals": {"start": "whitening"}}
 PLANE: dict[str, dict[str, Any]] = {
     "as planned": {},
     "normal base": {"base": "normal"},
