@@ -98,7 +98,7 @@ _PRIVATE: dict[str, Any] = {
 }
 _SHAPE_CLIP = 6.0
 """Clip norm of a shape, over the root of the number of columns."""
-_SHAPE_RATE = (2e-3, 1e-2, 4e-2)
+_SHAPE_RATE = (1e-3, 6e-3, 4e-2)
 """Learning rate of a shape: the smallest, the one at `_RECORDS_TIMES_MU`, and the largest."""
 _RECORDS_TIMES_MU = 6500.0
 _PRIVATE_SHAPE: dict[str, Any] = {
@@ -350,10 +350,10 @@ def _default_flow(budget: Budget, *, mixes: bool) -> Architecture:
 
 
 def _shape_learning_rate(num_records: int, budget: Budget) -> float:
-    """Longer steps where there is less noise: it falls with records times mu."""
+    """Longer steps where there is less noise: it falls as records times mu grow."""
     least, usual, most = _SHAPE_RATE
     known = num_records * calibration.gaussian_mu(budget) / _RECORDS_TIMES_MU
-    return min(max(usual * known**0.5, least), most)
+    return min(max(usual * known, least), most)
 
 
 def _shape_noise(training: Training, budget: Budget) -> float:
