@@ -23,7 +23,6 @@ FLOW: dict[str, dict[str, Any]] = {
     "Adam": {"training": vf.Training(optimizer="adam", learning_rate=3e-3, weight_decay=0.1)},
     "whitening first": {"start": "whitening"},
     "half as many normals": {"num_components": 15},
-    "normal base": {"base": "normal"},
 }
 FEW = {name: FLOW[name] for name in ("as planned", "mixture alone")}
 COLUMNS = {**FEW, "no marginals": {"start": "whitening"}}
