@@ -26,7 +26,7 @@ def test_it_prints_the_papers_number_beside_ours_and_keeps_the_runs(measured, tm
     assert "-2.23" in measured.stdout
     assert "Half-Moons, 1.5" in measured.stdout
     assert "split 1: log-likelihood" in measured.stderr
-    assert len(list((tmp_path / "out" / "runs").glob("*.json"))) == 2
+    assert len(list((tmp_path / "out" / "runs").glob("*.json"))) == 3
     assert (tmp_path / "out" / "results.json").exists()
 
 
@@ -34,14 +34,14 @@ def test_with_json_it_prints_one_object(in_json, measured):
     found = in_json(*LOOK)
     assert found["system"] == "dp-nf"
     assert found["failures"] == []
-    assert [record["row"] for record in found["records"]] == ["DP-NF", "DP-MoG_3"]
+    assert [record["row"] for record in found["records"]] == ["DP-NF", "private grid", "DP-MoG_3"]
     assert any("Life Science" in key for key in found["missing"])
 
 
 def test_paper_accounting_prints_every_claim_with_its_label(veilflow, measured):
     done = veilflow(*LOOK, "--paper-accounting")
     claims = [line for line in done.stdout.splitlines() if ": epsilon" in line]
-    assert len(claims) == 2 * 5
+    assert len(claims) == 3 * 5
     assert any("by MA, fixed size (as the paper computed it)" in line for line in claims)
     assert all("not a bound" in line for line in claims if "GDP" in line)
 
