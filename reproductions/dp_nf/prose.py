@@ -67,9 +67,9 @@ sees them.
   probability 1/n. Epsilon promises nothing against it. That our mechanisms are not of that kind shows
   in their ledgers, from which epsilon follows at every smaller delta; the numbers on this page are no
   model of what to ask for. Take a tenth of 1/n or less.
-- **Hyper-parameters come from generated data** (`benchmarks/generated.py`). Three of its sets are made to
-  resemble a household meter, check-ins and the fingerprints of molecules. The toys of this page are not
-  among them any more; rules for grids were fitted when they were.
+- **Hyper-parameters come from generated data** (`benchmarks/generated.py`). Three of its sets are made
+  to resemble a household meter, check-ins and the fingerprints of molecules. The toys of this page are
+  not among them any more; rules for grids were fitted when they were.
 - **The mixture base became the default by its gain on generated data, but after one split of Life
   Science with it had been seen.** So for Life Science this one choice is not free of its test rows.
 - **The learning rate of shapes was tried again on generated data after all ten splits of Life Science

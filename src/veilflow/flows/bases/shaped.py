@@ -37,7 +37,7 @@ class ShapedMixture(AbstractBase):
     def log_prob(self, z: Float[Array, " dim"]) -> Float[Array, ""]:
         """The natural log of the density at one example: a pass of the flow for each component."""
         local, log_scales = self.mixture.local(z)
-        # one component after another: all at once, a batch of rows would take a hundred times the memory
+        # one component after another: all at once, a batch of rows would take many times the memory
         return jax.nn.logsumexp(log_scales + jax.lax.map(self.shape.log_prob, local))
 
     def private_log_prob_of_one(
