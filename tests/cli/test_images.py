@@ -27,7 +27,14 @@ BUDGET = ("--epsilon", 4, "--delta", 1e-3)
 FIT = ("fit", "images", "i.npz", "--spec", "s.toml", *BUDGET)
 QUICK = ("--steps", 2, "--sampling-rate", 0.5, "--num-records", 12)
 NOT_FLAGS = {"spec", "budget", "flow"}  # sizes of networks are for Python
-NOT_TRAINING_FLAGS = {"clipping", "sparsity", "optimizer", "ema_decay"}
+NOT_TRAINING_FLAGS = {
+    "clipping",
+    "sparsity",
+    "optimizer",
+    "schedule",
+    "rate_decay",
+    "ema_decay",
+}
 
 
 def twelve():

@@ -58,7 +58,8 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, quick, da
     }
     # and every setting of the library has a flag
     assert SETTINGS - {*call, "budget", "row_norm"} == set()
-    rest = {"sampling_rate", "ema_decay", "clipping", "sparsity", "optimizer"}
+    rest = {"sampling_rate", "ema_decay", "clipping", "sparsity"}
+    rest |= {"optimizer", "schedule", "rate_decay"}
     assert TRAINING - set(call["training"].given) == rest
 
 

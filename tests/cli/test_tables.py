@@ -15,7 +15,7 @@ from veilflow.releases.plan import FitPlan
 
 BUDGET = ("--epsilon", 4, "--delta", 1e-4)
 FIT = ("fit", "table", "t.csv", "--schema", "s.toml", *BUDGET)
-RESEARCH = ("clipping", "sparsity", "optimizer")  # for comparisons, in Python
+RESEARCH = ("clipping", "sparsity", "optimizer", "schedule", "rate_decay")  # in Python
 NOT_FLAGS = {"schema", "budget", "pay_for_discovery"}
 
 

@@ -11,6 +11,7 @@ import pytest
 from veilflow.engine import Optimizer, ScaledOptimizer
 
 STEPS = 40
+SCHEDULES = ("constant", "cosine", "linear", "exponential")
 REFERENCES = {
     "sgd": lambda rate: optax.sgd(rate),
     "adam": lambda rate: optax.adam(rate),
@@ -96,7 +97,25 @@ def test_a_schedule_goes_over_the_steps(schedule, start, middle, end):
     np.testing.assert_allclose(found, [start, middle, end], atol=1e-6)
 
 
-@pytest.mark.parametrize("schedule", ["constant", "cosine", "linear"])
+@pytest.mark.parametrize("decay", [0.9995, 0.9])
+@pytest.mark.parametrize("steps", [3, STEPS])
+def test_an_exponential_schedule_multiplies_the_rate_at_each_step_whatever_their_number(
+    decay, steps
+):
+    rate = Optimizer(learning_rate=2.0, schedule="exponential", rate_decay=decay).rate(steps)
+    found = [float(rate(step)) for step in (0, 1, 20)]
+    np.testing.assert_allclose(found, [2.0, 2.0 * decay, 2.0 * decay**20], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sgd", "rmsprop"])
+def test_the_optimizers_of_the_papers_are_those_of_optax(name: str):
+    """RMSProp with a rate that falls exponentially, and plain SGD with one that stays."""
+    falling = optax.exponential_decay(0.01, 1, 0.999)
+    ours = Optimizer(name=name, learning_rate=0.01, schedule="exponential", rate_decay=0.999)
+    np.testing.assert_array_equal(path(ours.build(STEPS)), path(REFERENCES[name](falling)))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_warmup_rises_from_zero_and_then_follows_the_schedule(schedule):
     rate = Optimizer(learning_rate=2.0, schedule=schedule, warmup=0.25).rate(STEPS)
     rising = [float(rate(step)) for step in range(11)]
@@ -106,7 +125,7 @@ def test_warmup_rises_from_zero_and_then_follows_the_schedule(schedule):
         assert float(rate(step)) == pytest.approx(float(rest(step - 10)), abs=1e-6)
 
 
-@pytest.mark.parametrize("schedule", ["constant", "cosine", "linear"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("warmup", [0.0, 0.5, 0.99])
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_the_rate_of_a_very_short_run_is_finite(schedule, warmup, steps):
@@ -120,13 +139,16 @@ def test_the_rate_of_a_very_short_run_is_finite(schedule, warmup, steps):
         ({"name": "lion"}, "optimizer must be one of 'sgd', 'adam'"),
         (
             {"schedule": "step"},
-            "schedule must be one of 'constant', 'cosine', 'linear', got 'step'",
+            "schedule must be one of 'constant', 'cosine', 'linear', 'exponential', got 'step'",
         ),
         ({"learning_rate": 0.0}, "learning_rate must be positive and finite, got 0.0"),
         ({"learning_rate": float("nan")}, "learning_rate must be a number, got NaN"),
         ({"warmup": 1.0}, "warmup must be at least 0 and below 1, got 1.0"),
         ({"warmup": -0.1}, "warmup must be at least 0"),
         ({"warmup": float("nan")}, "warmup must be"),
+        ({"rate_decay": 1.0}, "rate_decay must be strictly between 0 and 1"),
+        ({"rate_decay": 0.0}, "rate_decay must be strictly between 0 and 1"),
+        ({"rate_decay": float("nan")}, "rate_decay must be"),
         ({"momentum": 1.0}, "momentum must be at least 0 and below 1, got 1.0"),
         ({"momentum": float("nan")}, "momentum must be"),
         ({"weight_decay": -0.1}, "weight_decay must be at least 0 and finite, got -0.1"),

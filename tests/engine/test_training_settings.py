@@ -66,6 +66,8 @@ def test_what_was_given_is_known_by_name(name):
         "sampling_rate": 0.5,
         "clipping": "per-layer",
         "sparsity": 0.25,
+        "schedule": "linear",
+        "rate_decay": 0.5,
     }
     assert vf.Training(**{name: values[name]}).given == (name,)
     assert vf.Training().given == ()
@@ -79,6 +81,7 @@ def test_what_was_given_is_known_by_name(name):
         vf.Training(batch_size=8, ema_decay=None),
         vf.Training(clip_norm=(0.1, 2), learning_rate=(0.5, 0.25), ema_decay=0.5),
         vf.Training(clipping="sparsified", sparsity=0.75, sampling_rate=1),
+        vf.Training(optimizer="rmsprop", schedule="exponential", rate_decay=0.9995),
     ],
     ids=repr,
 )
@@ -97,6 +100,9 @@ def test_the_engine_runs_what_the_settings_say():
     assert (plan.noise_multiplier, plan.private, plan.ema_decay) == (2.0, True, 0.75)
     optimizer = plan.optimizer
     assert (optimizer.name, optimizer.learning_rate, optimizer.weight_decay) == ("sgd", 0.5, 0.25)
+    assert (optimizer.schedule, optimizer.rate_decay) == ("cosine", 0.9999)
+    falling = made(optimizer="rmsprop", schedule="exponential", rate_decay=0.5).optimizer
+    assert (falling.name, falling.schedule, falling.rate_decay) == ("rmsprop", "exponential", 0.5)
     assert made(ema_decay=None).ema_decay is None
     free = vf.Training().resolved(sampling_rate=0.25, **USUAL)
     assert free.plan(noise_multiplier=0.0, expected_batch_size=30.0).private is False
@@ -116,6 +122,18 @@ def test_every_clipping_has_a_word_and_bounds_one_record_by_the_norm(word, clipp
     assert found == clipping
     assert found.sensitivity == 0.5
     assert word in CLIPPINGS
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"schedule": "step"}, "schedule must be one of 'constant', 'cosine'"),
+        ({"rate_decay": 1.0}, "rate_decay must be strictly between 0 and 1"),
+    ],
+)
+def test_a_schedule_there_is_not_is_refused_at_once(settings, message):
+    with pytest.raises(ValueError, match=message):
+        vf.Training(**settings)
 
 
 def test_one_number_for_each_of_several_networks_needs_a_model_of_several():

@@ -57,7 +57,8 @@ TrainingFlags = Annotated[
     Settings,
     SettingsOf(
         "veilflow.engine.training.Training",
-        leave_out=("clipping", "sparsity", "optimizer", "ema_decay"),  # for research, in Python
+        # for research, in Python
+        leave_out=("clipping", "sparsity", "optimizer", "schedule", "rate_decay", "ema_decay"),
         help={
             "steps": "Number of noisy training steps.",
             "clip_norm": "Bound on one record's gradient; for images also a pair, autoencoder,flow.",

@@ -16,7 +16,7 @@ import optax
 from jaxtyping import PyTree
 
 from veilflow._core import check
-from veilflow._core.fields import convert, finite, nonnegative, optional, positive
+from veilflow._core.fields import convert, finite, fraction, nonnegative, optional, positive
 from veilflow.nn.frozen import trainable_part
 
 # without the learning rate; each does what the optimizer of that name does in optax
@@ -30,7 +30,7 @@ _OPTIMIZERS = {
 }
 OPTIMIZERS = tuple(_OPTIMIZERS)
 _DEFAULT_MOMENTUM = {"sgd": 0.0, "adam": 0.9, "rmsprop": 0.0, "adabelief": 0.9}
-_SCHEDULES = ("constant", "cosine", "linear")
+SCHEDULES = ("constant", "cosine", "linear", "exponential")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,16 +47,19 @@ class Optimizer:
     weight_decay: float = 0.0
     """Decay of every parameter towards zero, times the learning rate (as in AdamW). Parameters about
     which the records say nothing follow a random walk of the noise; decay limits it, at no cost."""
+    rate_decay: float = 0.9999
+    """For the schedule "exponential": the factor by which the learning rate falls at each step."""
 
     def __post_init__(self) -> None:
         check.one_of(OPTIMIZERS, optimizer=self.name)
-        check.one_of(_SCHEDULES, schedule=self.schedule)
+        check.one_of(SCHEDULES, schedule=self.schedule)
         convert(
             self,
             learning_rate=positive,
             warmup=finite,
             momentum=optional(finite),
             weight_decay=nonnegative,
+            rate_decay=fraction,
         )
         for name, value in {"warmup": self.warmup, "momentum": self.momentum or 0.0}.items():
             if not 0 <= value < 1:
@@ -79,6 +82,7 @@ class Optimizer:
             "constant": optax.constant_schedule(self.learning_rate),
             "cosine": optax.cosine_decay_schedule(self.learning_rate, rest),
             "linear": optax.linear_schedule(self.learning_rate, 0.0, rest),
+            "exponential": optax.exponential_decay(self.learning_rate, 1, self.rate_decay),
         }[self.schedule]
         if not rising:
             return after

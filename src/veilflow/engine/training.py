@@ -6,7 +6,7 @@ from typing import Any
 from veilflow._core import check, fields
 from veilflow.engine.clipping import AbstractClipping, Flat, PerLayer, PerUnit, Sparsified
 from veilflow.engine.clipping.clipping import check_bound
-from veilflow.engine.optimizer import OPTIMIZERS, Optimizer
+from veilflow.engine.optimizer import OPTIMIZERS, SCHEDULES, Optimizer
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.sampling import threshold
 
@@ -26,7 +26,9 @@ class Training:
         clipping: How gradients are clipped: "flat", "per-layer", "per-unit" or "sparsified".
         sparsity: For "sparsified": the fraction of a layer's entries that are below the threshold.
         optimizer: "adam", "adabelief", "rmsprop" or "sgd".
-        learning_rate: With cosine decay; for images also one for each of the two networks.
+        learning_rate: At the first step; for images also one for each of the two networks.
+        schedule: How the rate goes on: "cosine" or "linear" to zero, "exponential" or "constant".
+        rate_decay: For "exponential": the factor by which the rate falls at each step.
         weight_decay: Decay of the weights towards zero.
         ema_decay: Decay of the parameter average that is returned; None for the last parameters.
     """
@@ -39,6 +41,8 @@ class Training:
     sparsity: float = 0.5
     optimizer: str | None = None
     learning_rate: float | tuple[float, ...] | None = None
+    schedule: str = "cosine"
+    rate_decay: float = 0.9999
     weight_decay: float | None = None
     ema_decay: float | str | None = AUTO
 
@@ -53,6 +57,8 @@ class Training:
             sparsity=fields.finite,
             optimizer=fields.optional(fields.word(*OPTIMIZERS)),
             learning_rate=fields.optional(fields.one_or_each(fields.positive)),
+            schedule=fields.word(*SCHEDULES),
+            rate_decay=fields.fraction,
             weight_decay=fields.optional(fields.nonnegative),
             ema_decay=fields.optional(fields.either(fields.word(AUTO), fields.fraction)),
         )
@@ -120,6 +126,8 @@ class Training:
             optimizer = Optimizer(
                 name=self.optimizer or "adam",
                 learning_rate=_one("learning_rate", self.learning_rate),
+                schedule=self.schedule,
+                rate_decay=self.rate_decay,
                 weight_decay=self.weight_decay or 0.0,
             )
         return TrainingPlan(

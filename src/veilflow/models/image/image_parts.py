@@ -61,6 +61,8 @@ def training_plan(
             groups,
             rates if isinstance(rates, tuple) else (rates, rates),
             name=settings.optimizer,
+            schedule=settings.schedule,
+            rate_decay=settings.rate_decay,
             weight_decay=settings.weight_decay,
         ),
     )
