@@ -138,6 +138,29 @@ class System:
             self.write_page(out)
         return Outcome(kept, made, failures)
 
+    def draw(self, *, out: Path | None = None, say: Say = print) -> list[Record]:
+        """Run nothing: draw the figures that records and finished runs suffice for, and write the page.
+
+        Args:
+            out: The folder of runs, records and figures; the system's own where not given.
+            say: Where it is told which figures are drawn, and which are not.
+
+        Returns:
+            The records there are.
+        """
+        out = out or self.out
+        cache, records = Cache(out / "runs"), record_files.read(out / "results.json")
+
+        @functools.cache
+        def find(task: Any) -> Run | None:
+            return cache.find(task.name, task.settings)
+
+        for each in self.figures.all_figures(1):
+            draw_figure(each, out / "figures", find, records, say, recorded=True)
+        if records and out.resolve() == self.out.resolve():
+            self.write_page(out)
+        return records
+
     def chosen(
         self,
         splits: int,

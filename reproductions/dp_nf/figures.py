@@ -224,6 +224,7 @@ def all_figures(splits: int) -> tuple[Figure, ...]:
             "prints for mixtures below 4 is cut off (Table 1 has it).",
             over_epsilon,
             _figure_1,
+            by_records=True,
         ),
         Figure(
             "figure-2",

@@ -11,6 +11,7 @@ flows for privacy-preserving density estimation" (2021).
 veilflow reproduce dp-nf --splits 1    # a quick look at one split of each
 veilflow reproduce dp-nf               # all ten; what is finished is not done again
 veilflow reproduce dp-nf --check       # which records miss what they must reach
+veilflow reproduce dp-nf --draw        # figures and page from what is there; nothing is run
 ```
 
 Ours are the library's defaults: Poisson batches, add/remove adjacency, everything read from rows

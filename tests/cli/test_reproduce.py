@@ -61,7 +61,7 @@ def test_check_runs_nothing_prints_what_misses_and_exits_1(veilflow, measured, c
     assert done.stdout == "no record misses what it must reach\n"
 
 
-@pytest.mark.parametrize("flag", ["--check", "--page"])
+@pytest.mark.parametrize("flag", ["--check", "--page", "--draw"])
 def test_without_results_there_is_nothing_to_check_or_to_write(flag, veilflow):
     done = veilflow("reproduce", "dp-nf", flag, "--out", "nowhere")
     assert done.exit_code == 1
@@ -73,6 +73,22 @@ def test_the_page_is_written_again_from_the_results(veilflow, measured, monkeypa
     done = veilflow("reproduce", "dp-nf", "--page", "--out", "out")
     assert done.exit_code == 0, done.stderr
     assert "# DP-NF" in (tmp_path / "dp-nf.md").read_text("utf-8")
+
+
+def test_figures_are_drawn_from_what_is_there_and_nothing_is_run(
+    veilflow, measured, calls, monkeypatch, tmp_path
+):
+    stand_in.move_home(monkeypatch, tmp_path)
+    (tmp_path / "out").rename(tmp_path / "dp-nf")
+    before = len(calls)
+    done = veilflow("reproduce", "dp-nf", "--draw")
+    assert done.exit_code == 0, done.stderr
+    assert len(calls) == before
+    assert "figure-3 is not drawn: " in done.stderr
+    drawn = {path.name for path in (tmp_path / "dp-nf" / "figures").iterdir()}
+    assert "figure-9.png" in drawn
+    assert "figure-3.png" not in drawn
+    assert "figures/figure-9.png" in (tmp_path / "dp-nf.md").read_text("utf-8")
 
 
 def test_a_run_that_fails_makes_the_command_fail(veilflow, calls, monkeypatch):

@@ -256,6 +256,25 @@ def test_a_figure_whose_runs_are_missing_is_not_drawn_and_it_is_said(tmp_path, q
     assert not (tmp_path / "results.json").exists()
 
 
+def test_what_shows_records_alone_is_drawn_without_the_runs(tmp_path, quick):
+    quietly(tmp_path, only=["lifesci/0.5", "lifesci/1"], splits=1)
+    before = len(quick)
+    for path in (tmp_path / "runs").iterdir():
+        path.unlink()
+    lines: list[str] = []
+    records = system.draw(out=tmp_path, say=lines.append)
+    assert len(quick) == before
+    assert records == record_files.read(tmp_path / "results.json")
+    drawn = {path.stem for path in (tmp_path / "figures").iterdir()}
+    assert {"figure-1", "figure-9"} <= drawn
+    assert "figure-3" not in drawn
+    assert any(line.startswith("figure-3 is not drawn: 2 of its runs") for line in lines)
+    (tmp_path / "results.json").unlink()
+    (tmp_path / "figures" / "figure-1.png").unlink()
+    assert system.draw(out=tmp_path, say=lines.append) == []
+    assert not (tmp_path / "figures" / "figure-1.png").exists()
+
+
 def test_a_table_asks_for_its_own_runs_only(tmp_path, quick):
     quietly(tmp_path, table=[5], splits=1)
     assert {call[0] for call in quick} == {"Half-Moons", "Gaussians"}

@@ -25,6 +25,7 @@ def reproduce(
     fid: bool = False,
     check: bool = False,
     page: bool = False,
+    draw: bool = False,
     out: Path | None = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -37,23 +38,26 @@ def reproduce(
         system: Which system, such as dp-nf.
         splits: On how many of the splits or seeds; 1 for a look, default all.
         table: Only this table of the paper. Repeatable.
-        figures: Draw the figures, and only them without --table.
+        figures: Draw the figures after the runs they need, and only them without --table.
         only: Only runs of DATA, DATA/EPSILON or DATA/EPSILON/METHOD. Repeatable.
         paper_accounting: Also print what the paper's accountants would claim for our runs.
         small: Only a small table that needs no GPU and no files.
         fid: Fit nothing: measure the FID of finished runs.
         check: Run nothing: print records that miss; exit 1 if any.
         page: Run nothing: write the documentation page again.
+        draw: Run nothing: draw the figures of what is there, and write the page again.
         out: Folder for runs, records and figures.
     """
     package = _package()
     reproduction = package.get(system)
     files = import_module(f"{_PACKAGE}.records")
     folder = out or files.FOLDER / system
-    if check or page:
+    if check or page or draw:
         failures, records = [], files.read(folder / "results.json")
         if not records:
             raise FileNotFoundError(f"no results yet: run veilflow reproduce {system} first.")
+        if draw:
+            reproduction.draw(out=out, say=note)
         if page:
             reproduction.write_page(folder)
         shown = [record for record in records if record.misses] if check else records
