@@ -17,6 +17,7 @@ from veilflow.models import expm as expm
 from veilflow.models.architecture import maf as maf
 from veilflow.models.architecture import nsf as nsf
 from veilflow.models.architecture import realnvp as realnvp
+from veilflow.models.base_mixture import BaseMixture as BaseMixture
 from veilflow.models.chained import ChainedImputer as ChainedImputer
 from veilflow.models.density import DensityFlow as DensityFlow
 from veilflow.models.detect.ensemble import EnsembleDetector as EnsembleDetector

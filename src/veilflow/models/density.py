@@ -13,13 +13,16 @@ import numpy as np
 
 from veilflow._core import fields
 from veilflow.engine.training import Training
+from veilflow.flows import AbstractBase
 from veilflow.models import density_parts as parts
 from veilflow.models import domain as domains
 from veilflow.models.architecture import Architecture
+from veilflow.models.base_mixture import BaseMixture, base_mixture
 from veilflow.models.density_plan import CLAMPED, STARTS, DensityPlan, plan_density
 from veilflow.models.domain import Box
 from veilflow.models.estimator import Fit, facts_of
 from veilflow.models.fitted_density import FittedDensityFlow
+from veilflow.models.mixture import FittedMixtureDensity
 from veilflow.models.record_count import RecordCount, num_records, roughly
 from veilflow.models.rows import RowEstimator
 from veilflow.models.settings import check_budget, is_training, seed
@@ -56,7 +59,10 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
         flow: The flow to train: `vf.maf(...)`, `vf.nsf(...)` or `vf.realnvp(...)`.
         base: What the flow starts from: "normal", or "mixture" for a paid one (a grid in up to three
             dimensions of a box, private EM in more). Over a mixture by EM, the flow is the shape
-            that all its components share.
+            that all its components share. Also a fitted mixture of the same columns and domain, or
+            declared values (`vf.BaseMixture.create`): this fit takes them as public, and all of its
+            budget goes into the shape. If the mixture was fitted to the same records, its own
+            guarantee must be added to this one, which says so.
         num_components: The number of normals of a base by private EM.
         start: What is released before base and training: "columns" (a map that makes every column
             normal; for a normal base, whitening follows), "whitening" (mean and covariance), "grid"
@@ -79,7 +85,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
     row_norm: float | None = None
     num_records: RecordCount = None
     flow: Architecture | None = None
-    base: str = "auto"
+    base: str | BaseMixture | FittedMixtureDensity = "auto"
     start: str = "auto"
     num_components: int | None = None
     training: Training = field(default_factory=Training)
@@ -95,7 +101,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             row_norm=fields.optional(fields.positive),
             num_records=num_records,
             flow=fields.optional(fields.instance(Architecture, "vf.maf(...), vf.nsf(...)")),
-            base=fields.word("auto", "normal", "mixture"),
+            base=fields.either(fields.word("auto", "normal", "mixture"), base_mixture),
             start=fields.word("auto", *STARTS),
             num_components=fields.optional(fields.count()),
             training=is_training,
@@ -111,6 +117,27 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             raise ValueError("start='actnorm' leads to a normal base. Give another start or base.")
         if self.start == "columns" and not box:
             raise ValueError("start='columns' needs bounds for every column. Give bounds.")
+        if isinstance(self.base, BaseMixture):
+            self._check_beside(self.base)
+
+    def _check_beside(self, base: BaseMixture) -> None:
+        """Raise unless the other settings go with a mixture that is known before the fit."""
+        base.check_domain(self.domain)
+        if self.num_components is not None:
+            raise ValueError(
+                f"num_components={self.num_components} is for a base by private EM, and the base "
+                f"that was given has {len(base.weights)} already. Leave num_components out."
+            )
+        if self.start not in ("auto", "none"):
+            raise ValueError(
+                f"start={self.start!r} would move the rows away from the mixture that was given as "
+                "base. Leave start out, or give base='mixture' for one that is fitted after it."
+            )
+        if self.training.steps == 0:
+            raise ValueError(
+                "steps=0 leaves nothing to fit: the mixture that was given as base would be the "
+                "model. Give steps above 0, or use the mixture itself."
+            )
 
     def plan(self, dim: int | None = None) -> DensityPlan:
         """Everything that a fit will release and pay for: public, and known before the rows are.
@@ -121,6 +148,8 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
         Raises:
             BudgetError: The settings cost more than the budget.
         """
+        if dim is None and isinstance(self.base, BaseMixture):
+            dim = self.base.dim
         return plan_density(self, self.num_columns(dim))
 
     def query(self, release: Release, fit: Fit) -> Query:
@@ -132,18 +161,18 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
         if isinstance(release, Whitening | ActNorms | ExpectationMaximization):
             known["num_records"] = fit.num_records
         if isinstance(release, ActNorms):
-            known["flow"] = parts.untrained(fit)
+            known["flow"] = parts.untrained(fit, self._base_of(fit))
         if isinstance(release, PrivateTraining):
             known["task"] = Task(
                 plan=release.plan(fit.num_records),
-                model=parts.untrained(fit),
+                model=parts.untrained(fit, self._base_of(fit)),
                 loss=parts.loss,
             )
         return Query(parts.behind_maps(self.coordinates(fit.source).map(_single), fit), known)
 
     def assemble(self, fit: Fit) -> FittedDensityFlow:
         plan: DensityPlan = fit.plan
-        flow, assembly = parts.assembled(fit)
+        flow, assembly = parts.assembled(fit, self._base_of(fit))
         facts: dict[str, Any] = {"num_records": fit.num_records}
         if self.count_clamped:
             facts["clamped_rows"] = fit.released[CLAMPED]
@@ -155,6 +184,11 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             guarantee=plan.guarantee,
             facts=facts_of(plan, **facts),
         )
+
+    def _base_of(self, fit: Fit) -> AbstractBase:
+        if isinstance(self.base, BaseMixture):
+            return self.base.within(self.domain)
+        return parts.released_base(fit)
 
 
 def _single(rows: np.ndarray) -> np.ndarray:

@@ -40,14 +40,14 @@ def _behind(bijection: AbstractBijection, rows: Sensitive[np.ndarray]) -> Sensit
     return rows.map(lambda values: seen_through(bijection, values))
 
 
-def untrained(fit: Fit) -> Flow | ShapedMixture:
-    """What is trained, before its first step."""
+def untrained(fit: Fit, base: AbstractBase) -> Flow | ShapedMixture:
+    """What is trained over a base, before its first step."""
     plan: DensityPlan = fit.plan
     assert plan.flow is not None
     flow = plan.flow.build(plan.dim, key=fit.secret.key("weights"))
     if ActNorms.purpose in fit.released:
         flow = with_actnorms(flow, fit.released[ActNorms.purpose])
-    return over(_base(fit), flow)
+    return over(base, flow)
 
 
 def loss(
@@ -59,13 +59,13 @@ def loss(
     return -model.private_log_prob(row)
 
 
-def assembled(fit: Fit) -> tuple[Flow, Assembly]:
+def assembled(fit: Fit, base: AbstractBase) -> tuple[Flow, Assembly]:
     """The density over flow coordinates once everything is released, and its sizes."""
     plan: DensityPlan = fit.plan
-    released, base = fit.released, _base(fit)
+    released = fit.released
     density: Flow | AbstractBase = base
     if plan.flow is not None:
-        density = untrained(fit)
+        density = untrained(fit, base)
         if PrivateTraining.purpose in released:
             density = trained(density, released[PrivateTraining.purpose])
     maps = [released[name] for name in (Whitening.purpose, Columns.purpose) if name in released]
@@ -87,8 +87,8 @@ def assembled(fit: Fit) -> tuple[Flow, Assembly]:
     return flow, assembly.with_base(base)
 
 
-def _base(fit: Fit) -> AbstractBase:
-    """The base of the flow."""
+def released_base(fit: Fit) -> AbstractBase:
+    """The base of the flow where it is released by the fit itself, or a standard normal."""
     if Grid.purpose in fit.released:
         return fit.released[Grid.purpose]
     if ExpectationMaximization.purpose in fit.released:

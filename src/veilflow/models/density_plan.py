@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from veilflow.engine.training import Training
 from veilflow.models.architecture import Architecture, nsf
+from veilflow.models.base_mixture import BaseMixture
 from veilflow.models.domain import Box, Domain
 from veilflow.models.record_count import declared, exactly, roughly
 from veilflow.models.rows import RowPlan
@@ -124,11 +125,13 @@ class DensityPlan(RowPlan):
         dim: The number of columns.
         start: What is released before training; one of `STARTS`.
         flow: The flow to train; None where the start is the whole model.
+        base: The digest of the mixture that was given as base, if one was: a checkpoint belongs to it.
     """
 
     dim: int
     start: str
     flow: Architecture | None
+    base: str | None = None
 
 
 def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
@@ -141,9 +144,10 @@ def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
     budget, domain, num_records = settings.budget, settings.domain, exactly(settings.num_records)
     start = _start(settings, dim)
     records = roughly(settings.num_records) or _ASSUMED_RECORDS
-    mixes = _mixes(settings, start)
-    training = _training(settings, start, dim, mixes=mixes)
-    flow = settings.flow or _default_flow(budget, mixes=mixes)
+    mixes, given = _mixes(settings, start), _given(settings, dim)
+    shapes = mixes or given is not None
+    training = _training(settings, start, dim, shapes=shapes)
+    flow = settings.flow or _default_flow(budget, shapes=shapes)
     if start == "actnorm":
         flow = replace(flow, actnorm=True)
     _check_used(settings, dim, start, training, mixes=mixes)
@@ -174,11 +178,13 @@ def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
             )
         )
     priced = tuple(releases)
+    facts = (*settings.declared, *declared(settings.num_records))
     return DensityPlan(
         model="DensityFlow",
         budget=budget,
         releases=priced if rest is None else spending(budget, priced, rest),
-        declared=(*settings.declared, *declared(settings.num_records)),
+        declared=facts if given is None else (*facts, *given.declared),
+        conditions=() if given is None else given.conditions,
         num_records=num_records,
         seeded=settings.seed is not None,
         domain=domain,
@@ -186,12 +192,23 @@ def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
         start=start,
         # ActNorms are part of the flow: it is kept even where it is not trained
         flow=flow if training.steps or start == "actnorm" else None,
+        base=None if given is None else given.digest,
     )
+
+
+def _given(settings: "DensityFlow", dim: int) -> BaseMixture | None:
+    """The mixture that was given as base, if one was."""
+    if not isinstance(settings.base, BaseMixture):
+        return None
+    settings.base.check_dim(dim)
+    return settings.base
 
 
 def _start(settings: "DensityFlow", dim: int) -> str:
     """What is released before training."""
     box, start = isinstance(settings.domain, Box), settings.start
+    if isinstance(settings.base, BaseMixture):
+        return "none"  # the mixture is where the rows are
     if start == "auto":
         grid = box and dim <= _GRID_DIM and settings.base != "normal"
         start = "grid" if grid else "columns" if box else "whitening"
@@ -205,7 +222,7 @@ def _start(settings: "DensityFlow", dim: int) -> str:
     return start
 
 
-def _training(settings: "DensityFlow", start: str, dim: int, *, mixes: bool) -> Training:
+def _training(settings: "DensityFlow", start: str, dim: int, *, shapes: bool) -> Training:
     """The training with defaults for everything that the user left open."""
     budget, num_records = settings.budget, roughly(settings.num_records)
     rate = settings.training.rate(num_records)
@@ -214,7 +231,7 @@ def _training(settings: "DensityFlow", start: str, dim: int, *, mixes: bool) -> 
     elif rate is None:
         rate = _ASSUMED_RATE
     defaults = dict(_PRIVATE if budget.private else _OPEN)
-    if mixes and budget.private:
+    if shapes and budget.private:
         rate_of_steps = _shape_learning_rate(num_records or _ASSUMED_RECORDS, budget)
         defaults = {
             **_PRIVATE_SHAPE,
@@ -342,11 +359,11 @@ def _mixture(settings: "DensityFlow", start: str, dim: int) -> ExpectationMaximi
     return replace(release, num_components=components, records_per_component=None)
 
 
-def _default_flow(budget: Budget, *, mixes: bool) -> Architecture:
+def _default_flow(budget: Budget, *, shapes: bool) -> Architecture:
     """The flow to train where the user names none."""
     if not budget.private:
         return _OPEN_FLOW
-    return _SHAPE if mixes else _FLOW
+    return _SHAPE if shapes else _FLOW
 
 
 def _shape_learning_rate(num_records: int, budget: Budget) -> float:
