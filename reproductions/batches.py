@@ -3,7 +3,7 @@
 from veilflow.privacy.events import PoissonSampled, flat
 from veilflow.privacy.ledger import Ledger
 
-NO_BATCHES = "no batches"
+NO_BATCHES, POISSON = "no batches", "Poisson"
 
 
 def sampling(ledger: Ledger) -> str:
@@ -11,4 +11,4 @@ def sampling(ledger: Ledger) -> str:
     if not ledger.entries:
         return ""
     sampled = any(isinstance(event, PoissonSampled) for event in flat(ledger.event))
-    return "Poisson" if sampled else NO_BATCHES
+    return POISSON if sampled else NO_BATCHES

@@ -73,6 +73,7 @@ def draw_densities(
     high: Sequence[float],
     labels: Sequence[str],
     title: str,
+    scale: str = "density",
 ) -> None:
     """Draw densities over the same rectangle, a row of panels for each name, on one color scale.
 
@@ -84,6 +85,7 @@ def draw_densities(
         high: Highest corner.
         labels: Labels of the two axes.
         title: Above the whole figure.
+        scale: What the colors stand for.
     """
     figure, axes = canvas(len(rows), len(columns), panel=(1.9, 1.85))
     grids = np.concatenate([grid.ravel() for each in rows.values() for grid in each])
@@ -106,7 +108,7 @@ def draw_densities(
     if image is not None:
         over = "max" if grids.max() > brightest else "neither"
         bar = figure.colorbar(image, ax=list(chain(*axes)), extend=over, aspect=30, pad=0.01)
-        bar.set_label("density", fontsize=9)
+        bar.set_label(scale, fontsize=9)
         bar.ax.tick_params(labelsize=7)
     save(figure, path, title=title)
 

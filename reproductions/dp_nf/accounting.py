@@ -111,6 +111,18 @@ def steps_of_paper(accountant: str, epsilon: float, *, delta: float) -> int:
     return low
 
 
+@lru_cache
+def sound_steps(epsilon: float, *, rate: float, delta: float) -> int:
+    """How many steps on Poisson batches the authors' noise multiplier allows by PLD, at least one."""
+    step, low, high = PoissonSampled(rate, Gaussian(paper.NOISE)), 1, _MOST_STEPS
+    while high - low > 1:
+        middle = (low + high) // 2
+        ledger = Ledger().spend(Repeated(middle, step), purpose="training")
+        within = ledger.epsilon(delta=delta) <= epsilon
+        low, high = (middle, high) if within else (low, middle)
+    return low
+
+
 def true_epsilon(accountant: str, epsilon: float, *, delta: float) -> float | None:
     """What the paper's Life Science run had spent when `accountant` claimed `epsilon`, by PLD."""
     if accountant not in _CLAIMED:

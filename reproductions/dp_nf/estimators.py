@@ -1,8 +1,9 @@
 """Our models beside the paper's: the one place where they are built.
 
-No hyper-parameter is set here but what a row of the paper's tables says it is about: a base, and
-how many normals. What the library's planner picks follows from public facts (number
-of rows and columns, epsilon, delta); its rules were fitted on generated data, never on these splits.
+No hyper-parameter is set here but what a row of the paper's tables says it is about: a base, how many
+normals, and for one row the settings of the authors' code. What the library's planner picks follows
+from public facts (number of rows and columns, epsilon, delta); its rules were fitted on generated data,
+never on these splits.
 """
 
 import warnings
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import veilflow as vf
+from reproductions.dp_nf import accounting, paper
 from reproductions.dp_nf.data import Facts
 
 
@@ -21,7 +23,8 @@ def build(method: str, facts: Facts, *, epsilon: float, num_records: int) -> Any
         method: `flow` as it comes, `flow-counted` without a declared number of records; `start` for
             all that is released before the training, at the whole budget; `flow-normal` for a flow
             trained from a spherical normal, and `flow-mixture-5` for the shape of five normals by
-            private EM, trained even where a grid would do; `mixture-8` for eight normals alone.
+            private EM, trained even where a grid would do; `mixture-8` for eight normals alone;
+            `paper` for a flow with the settings of the authors' code, on Poisson batches.
         facts: What is public about the data.
         epsilon: The budget, at the data set's delta; infinite for a reference without privacy.
         num_records: The number of training rows, declared public.
@@ -36,8 +39,12 @@ def build(method: str, facts: Facts, *, epsilon: float, num_records: int) -> Any
         return vf.MixtureDensity(num_components=int(detail), **public)
     if kind == "start":
         return vf.DensityFlow(training=vf.Training(steps=0), **public)
+    if kind == "paper":
+        settings = _of_paper(epsilon, facts.delta, num_records)
+        start = {"base": "normal", "start": "whitening"}
+        return vf.DensityFlow(flow=paper.FLOW, training=settings, **start, **public)
     if kind != "flow":
-        raise ValueError(f"a method starts with flow, start or mixture, got {method!r}.")
+        raise ValueError(f"a method starts with flow, start, mixture or paper, got {method!r}.")
     if detail == "counted":
         return vf.DensityFlow(**{**public, "num_records": None})
     base, _, components = detail.partition("-")
@@ -46,6 +53,20 @@ def build(method: str, facts: Facts, *, epsilon: float, num_records: int) -> Any
     if components:
         public["num_components"] = int(components)
     return vf.DensityFlow(**public)
+
+
+def _of_paper(epsilon: float, delta: float, num_records: int) -> vf.Training:
+    rate = paper.BATCH / num_records
+    return vf.Training(
+        steps=accounting.sound_steps(epsilon, rate=rate, delta=delta),
+        batch_size=paper.BATCH,
+        clip_norm=paper.CLIP_NORM,
+        optimizer="adam",
+        learning_rate=paper.RATE,
+        schedule="constant",
+        weight_decay=0.0,
+        ema_decay=None,
+    )
 
 
 def fit(estimator: Any, rows: np.ndarray) -> Any:

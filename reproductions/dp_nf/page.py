@@ -5,7 +5,7 @@ from pathlib import Path
 from benchmarks.provenance import bound
 
 from reproductions import pages
-from reproductions.batches import NO_BATCHES
+from reproductions.batches import NO_BATCHES, POISSON
 from reproductions.dp_nf import data, figures, paper, prose, tables
 from reproductions.records import Record, number
 
@@ -56,11 +56,9 @@ def _section(block: paper.Block, records: list[Record]) -> str:
         if row.method is None:
             lines.append(pages.row(f"{row.name}, ours", *("not run" for _ in columns)))
             continue
-        cells = [pages.ours(r) for r in found]
-        if any(r is not None and r.sampling != NO_BATCHES for r in found):  # a flow was trained
-            lines.append(pages.row(f"**{row.name}, ours**", *(f"**{cell}**" for cell in cells)))
-        else:
-            lines.append(pages.row(f"{row.name}, ours", *cells))
+        trained = [r is not None and r.sampling == POISSON for r in found]
+        cells = [_bold(pages.ours(r), bold) for r, bold in zip(found, trained, strict=True)]
+        lines.append(pages.row(_bold(f"{row.name}, ours", any(trained)), *cells))
         if row.must:
             musts = [bound(row.must.get(epsilon), block.better) for epsilon in block.epsilons]
             verdicts = [
@@ -70,6 +68,11 @@ def _section(block: paper.Block, records: list[Record]) -> str:
             lines.append(pages.row("must", *cells))
     lines += ["", *_references(block, records), *_notes(block, records), _how(block, records)]
     return "\n".join(lines)
+
+
+def _bold(text: str, bold: bool) -> str:
+    """In bold is what a flow was trained for by private steps: no grid, no mixture, no empty cell."""
+    return f"**{text}**" if bold else text
 
 
 def _references(block: paper.Block, records: list[Record]) -> list[str]:
@@ -153,7 +156,7 @@ def _others(records: list[Record]) -> str:
 
 
 def _claims(records: list[Record]) -> str:
-    chosen = [r for r in records if len(r.claims) > 1 and r.sampling == "Poisson"]
+    chosen = [r for r in records if len(r.claims) > 1 and r.sampling == POISSON]
     if not chosen:
         return ""
     labels = list(dict.fromkeys(label for r in chosen for label in r.claims))

@@ -36,7 +36,19 @@ def _probe(name: str, method: str, sizes: Sizes = ()) -> Probe:
     )
 
 
+def _ensemble(draw: int) -> dict[str, Any]:
+    task = runs.Task(data="moons", method="ensemble-mixture-2", epsilon=1.0, split=1)
+    return runs.perform(task).result
+
+
 PROBES = (
     _probe("flow", "flow", [(estimators, "fit", smaller(estimators.fit, **_SMALL))]),
     _probe("mixture", "mixture-2"),
+    Probe(
+        name="ensemble",
+        kind="ensemble",
+        perform=_ensemble,
+        numbers=("kept", "unanimous", "guarantee/epsilon"),
+        sizes=((data, "load", partial(load, num_rows=2_000)),),
+    ),
 )

@@ -16,8 +16,10 @@ veilflow reproduce dp-nf --draw        # figures and page from what is there; no
 
 Ours are the library's defaults: Poisson batches, add/remove adjacency, everything read from rows
 paid for, epsilon by privacy loss distributions (PLD). No hyper-parameter is set for a set of these:
-a planner picks them from public facts, by rules fitted on generated data. What had been looked at
-before is [written below](#what-had-been-looked-at). Cells are means over splits, with the standard
+a planner picks them from public facts, by rules fitted on generated data; only the row with the
+paper's settings has those of its authors. What had been looked at before is [written
+below](#what-had-been-looked-at). In bold is what a flow was trained for by private steps; a private
+grid, a mixture or a start is not. Cells are means over splits, with the standard
 deviation between them; [where and when](#where-and-when-this-was-measured) each was measured stands
 at the end.
 
@@ -37,6 +39,9 @@ number of training rows, and read from no row by any fit; whatever else a model 
 | data | rows | delta | delta times training rows | declared |
 |---|---:|---:|---:|---|
 """
+
+SEEN = {6: "", 8: "", 11: ""}
+"""What is seen in some of the figures, by their numbers."""
 
 _WHY = "../developer/planner.md#up-to-three-columns-of-a-box-a-grid-takes-it-all"
 UNTRAINED = (

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reproductions.dp_nf import data, estimators
+from reproductions.dp_nf import data, ensembles, estimators
 from reproductions.metrics.figures import density_grid
 from reproductions.metrics.log_likelihood import mean_log_likelihood
 from reproductions.metrics.marginals import compare_marginals
@@ -44,8 +44,10 @@ class Task(OfSplit):
 
 def perform(task: Task) -> Finished:
     """Fit and measure."""
-    train, test = data.load(task.data).split(task.split)
-    facts = data.FACTS[task.data]
+    rows, facts = data.load(task.data), data.FACTS[task.data]
+    if task.method.startswith("ensemble"):
+        return ensembles.perform(task.method, facts, rows, epsilon=task.epsilon, split=task.split)
+    train, test = rows.split(task.split)
     start = time.perf_counter()
     estimator = estimators.build(task.method, facts, epsilon=task.epsilon, num_records=len(train))
     model = estimators.fit(estimator, train)

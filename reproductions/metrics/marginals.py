@@ -79,6 +79,7 @@ def draw_marginals(
     *,
     columns: Sequence[str],
     title: str = "",
+    panel: tuple[float, float] = (2.4, 1.9),
 ) -> None:
     """Draw one row of panels per model, real and synthetic histograms laid over each other.
 
@@ -87,8 +88,9 @@ def draw_marginals(
         models: By name, the marginals of the same columns.
         columns: The names of those columns.
         title: Above the whole figure.
+        panel: Width and height of a panel, in inches.
     """
-    figure, axes = figures.canvas(len(models), len(columns), panel=(2.4, 1.9))
+    figure, axes = figures.canvas(len(models), len(columns), panel=panel)
     for row, (name, found) in zip(axes, models.items(), strict=True):
         for axis, column, marginal in zip(row, columns, found, strict=True):
             for parts, color, label in (

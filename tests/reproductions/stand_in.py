@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from reproductions.dp_nf import data, estimators
+from reproductions.dp_nf import data, ensembles, estimators
 from reproductions.dp_nf.probes import load
 
 from veilflow.privacy.events import Gaussian, NonPrivate, PoissonSampled, Repeated
@@ -56,6 +57,10 @@ def take_over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, float, in
         calls.append((facts.title, method, epsilon, num_records))
         return StandIn(method, facts.delta, epsilon)
 
+    quickest = partial(ensembles.build, "ensemble-mixture-1")
+    monkeypatch.setattr(
+        ensembles, "build", lambda method, *given, **named: quickest(*given, **named)
+    )
     monkeypatch.setattr(data, "load", load)
     monkeypatch.setattr(estimators, "build", build)
     return calls

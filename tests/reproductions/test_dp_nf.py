@@ -11,6 +11,8 @@ from reproductions.dp_nf import data, paper, runs, tables
 from reproductions.dp_nf.runs import Task
 
 from reproductions import records as record_files
+from veilflow.privacy.events import Gaussian, PoissonSampled, Repeated
+from veilflow.privacy.ledger import Ledger
 
 HALF_MOONS = {"only": ["moons/1.5/flow-normal", "moons/1.5/mixture-3"], "splits": 2}
 
@@ -116,7 +118,7 @@ def test_the_page_tells_what_no_accountant_sees_and_which_figures_are_not_drawn(
     ):
         assert words in text
     assert "| Gowalla | 100,000 | 1.11e-05 | 1.00 |" in text
-    assert text.count("Not drawn yet") == 9
+    assert text.count("Not drawn yet") == 12
     assert ".png" not in text
 
 
@@ -234,7 +236,7 @@ def test_everything_once_leaves_every_record_figure_and_the_page(at_home, quick)
     folder = at_home / "dp-nf"
     drawn = {path.stem for path in (folder / "figures").glob("*.png")}
     numbers = {name.split("-")[1] for name in drawn}
-    assert numbers == {"1", "2", "3", "4", "5", "7", "9", "10", "12"}
+    assert numbers == {str(number) for number in range(1, 13)}
     text = (at_home / "dp-nf.md").read_text("utf-8")
     for record in outcome.records:
         assert record.measured in text
@@ -250,7 +252,10 @@ def test_everything_once_leaves_every_record_figure_and_the_page(at_home, quick)
 def test_a_figure_whose_runs_are_missing_is_not_drawn_and_it_is_said(tmp_path, quick, monkeypatch):
     monkeypatch.setattr(runs, "perform", lambda task: 1 / 0)
     outcome, lines = quietly(tmp_path, figure=True, splits=1)
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"figure-9.png"}
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+        "figure-8-top.png",
+        "figure-9.png",
+    }
     assert any("figure-1 is not drawn" in line for line in lines)
     assert outcome.records == []
     assert not (tmp_path / "results.json").exists()
@@ -356,7 +361,10 @@ def test_no_row_is_in_training_and_test_of_the_same_split():
 
 def test_committed_records_are_of_known_tables_and_data():
     for record in record_files.read(system.out / "results.json"):
-        assert record.table in {"time", "figure 2", "figure 5", *map(str, paper.TABLES)}
+        assert record.table in {
+            *("time", "figure 2", "figure 5", "figure 11"),
+            *map(str, paper.TABLES),
+        }
         assert record.column.split(", ")[0] in {facts.title for facts in data.FACTS.values()}
 
 
@@ -382,8 +390,106 @@ def test_estimators_are_asked_for_with_public_facts_only(monkeypatch):
         ("DensityFlow", {**by_base, "base": "mixture", "num_components": 5}),
         ("MixtureDensity", {**public, "num_components": 8}),
     ]
-    with pytest.raises(ValueError, match="flow, start or mixture"):
+    with pytest.raises(ValueError, match="flow, start, mixture or paper"):
         estimators.build("gan", data.FACTS["lifesci"], epsilon=1.0, num_records=1)
+
+
+def test_the_settings_of_the_paper_are_those_of_its_code_on_poisson_batches():
+    from reproductions.dp_nf import accounting, estimators
+
+    import veilflow as vf
+
+    facts = data.FACTS["lifesci"]
+    estimator = estimators.build("paper", facts, epsilon=0.5, num_records=facts.num_train)
+    assert estimator.flow == vf.maf(blocks=5, hidden=(100, 100))
+    assert (estimator.base, estimator.start) == ("normal", "whitening")
+    steps = estimator.training.steps
+    assert estimator.training == vf.Training(
+        steps=steps,
+        batch_size=100,
+        clip_norm=12.0,
+        optimizer="adam",
+        learning_rate=7e-4,
+        schedule="constant",
+        weight_decay=0.0,
+        ema_decay=None,
+    )
+    rate = 100 / facts.num_train
+    ledgers = [
+        Ledger().spend(Repeated(n, PoissonSampled(rate, Gaussian(2.1))), purpose="training")
+        for n in (steps, steps + 1)
+    ]
+    within, beyond = (ledger.epsilon(delta=facts.delta) for ledger in ledgers)
+    assert within <= 0.5 < beyond
+    assert steps == accounting.sound_steps(0.5, rate=rate, delta=facts.delta)
+    plan = estimator.plan(10)
+    assert plan.guarantee.epsilon <= 0.5
+    # what is left after the whitening allows a little less than 2.1 would
+    assert 2.1 < plan.releases[-1].noise_multiplier < 2.4
+
+
+def test_settings_of_the_paper_are_run_at_few_epsilons_only():
+    (row,) = [r for r in paper.BLOCKS[0].rows if r.method == "paper"]
+    made = {t.epsilon for t in tables.tasks(paper.BLOCKS[:1], 1) if t.method == "paper"}
+    assert made == set(row.epsilons) < set(paper.BLOCKS[0].epsilons)
+
+
+def test_figure_11_has_a_record_for_what_it_shows(tmp_path, quick):
+    outcome, _ = quietly(tmp_path, only=["lifesci/0.5", "lifesci/1"], splits=2)
+    found = [r for r in outcome.made if r.table == tables.FIGURE_11]
+    assert {r.row for r in found} >= {"DP-NF", "DP-NF, the paper's settings", "DP-MoG_3"}
+    assert {(r.column, r.splits, r.spread) for r in found} == {("Life Science, 0.5", 1, None)}
+    assert all(0 <= r.ours <= 1 for r in found)
+    assert {r.key for r in outcome.made} - set(tables.keys()) == {
+        r.key for r in outcome.made if r.table == "time"
+    }
+
+
+def test_parts_vote_on_a_grid_of_the_box(quick):
+    from reproductions.dp_nf import ensembles
+
+    done = runs.perform(Task(data="moons", method="ensemble-flow", epsilon=1.0, split=1))
+    cells = (ensembles.CELLS, ensembles.CELLS)
+    assert done.arrays["inside"].shape == (ensembles.PARTS, *cells)
+    votes = done.arrays["inside"].sum(axis=0)
+    np.testing.assert_allclose(
+        done.arrays["answers"], 1 / (1 + np.exp(-(2 * votes - ensembles.PARTS) / 2)), rtol=1e-6
+    )
+    assert done.arrays["inside"][:, cells[0] // 2, cells[1] // 2].all()  # where the rows are
+    assert not done.arrays["inside"][:, 0, 0].any()
+    assert done.result["guarantee"]["epsilon"] == pytest.approx(1.0)
+    corners = ensembles.grid(data.FACTS["moons"])[[0, ensembles.CELLS - 1]]
+    assert corners[0, 0] == -corners[1, 0] < -2.4
+    assert corners[0, 1] == corners[1, 1]
+
+
+def test_parts_learn_what_the_figure_says(monkeypatch):
+    from reproductions.dp_nf import ensembles
+
+    import veilflow as vf
+
+    made = [
+        ensembles.build(method, data.FACTS["moons"], epsilon=1.0)
+        for method in ensembles.METHODS.values()
+    ]
+    assert [m.flow for m in made] == ["mixture", vf.maf(blocks=5, hidden=(100, 100)), None]
+    assert [m.num_components for m in made] == [3, None, None]
+    assert {(m.parts, m.threshold) for m in made} == {(10, "uniform")}
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_only_what_private_steps_trained_is_in_bold(tmp_path, private, quick):
+    only = ["moons/1.5/flow-normal"] if private else ["moons/2.25/mixture-3"]
+    outcome, _ = quietly(tmp_path, only=only, splits=1)
+    grid = [r for r in outcome.records if r.row == "private grid" and "Moons" in r.column]
+    assert [(r.splits, r.sampling) for r in grid] == [(0, "")]  # must be reached, and was not run
+    text = system.page_text(tmp_path, outcome.records)
+    assert "| private grid, ours | not run | not run | not run |" in text
+    assert "**not run**" not in text
+    assert "**private grid" not in text
+    if private:
+        (line,) = [line for line in text.splitlines() if line.startswith("| **DP-NF, ours**")]
+        assert line.endswith("** | not run | not run |")
 
 
 def test_columns_are_named_after_the_data_and_the_epsilon():
