@@ -64,6 +64,11 @@ def by_hand() -> BaseMixture:
     return vf.BaseMixture.create([0.5, 0.5], CENTERS, COVARIANCES)
 
 
+def moved() -> BaseMixture:
+    """Hardly another mixture than the one by hand."""
+    return vf.BaseMixture.create([0.5, 0.5], CENTERS + 1e-9, COVARIANCES)
+
+
 @pytest.fixture(scope="module")
 def fitted(private) -> vf.FittedDensityFlow:
     return over(private).fit(rows(), progress=False)
@@ -93,12 +98,11 @@ def test_a_plan_is_bound_to_the_values_of_its_base(private, by_hand):
     plan = over(private).plan(2)
     assert restored(FitPlan, json.loads(json.dumps(plain(plan)))) == plan
     assert over(private).plan() == plan
-    moved = vf.BaseMixture.create([0.5, 0.5], CENTERS + 1e-9, COVARIANCES)
-    others = [over(base).plan(2) for base in (by_hand, moved)]
+    others = [over(base).plan(2) for base in (by_hand, moved())]
     assert len({one.identity for one in (plan, *others)}) == 3
 
 
-def test_a_checkpoint_of_another_base_is_refused(private, by_hand, tmp_path, monkeypatch):
+def test_a_checkpoint_of_another_base_is_refused(by_hand, tmp_path, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
@@ -106,9 +110,9 @@ def test_a_checkpoint_of_another_base_is_refused(private, by_hand, tmp_path, mon
     with monkeypatch.context() as patched:
         patched.setattr("veilflow.releases.training.train", stop)
         with pytest.raises(KeyboardInterrupt):
-            over(private, num_records=None).fit(rows(), progress=False, checkpoint=checkpoint)
+            over(by_hand).fit(rows(), progress=False, checkpoint=checkpoint)
     with pytest.raises(vf.PrivacyError, match="checkpoint"):
-        over(by_hand, num_records=None).fit(rows(), progress=False, checkpoint=checkpoint)
+        over(moved()).fit(rows(), progress=False, checkpoint=checkpoint)
 
 
 # -- what the guarantee says -----------------------------------------------------------------------
