@@ -88,6 +88,15 @@ def test_all_of_the_budget_is_spent_on_training(private):
     assert plan.release(PrivateTraining).noise_multiplier == noise
 
 
+def test_the_steps_of_a_shape_are_longer_where_all_of_the_budget_is_spent_on_it(private):
+    whole, part = (
+        over(base, num_records=20_000, start="none").plan(2).release(PrivateTraining).settings
+        for base in (private, "mixture")
+    )
+    assert whole.learning_rate == pytest.approx(0.08**-0.5 * part.learning_rate)
+    assert dataclasses.replace(whole, learning_rate=part.learning_rate) == part
+
+
 def test_a_count_is_paid_for_where_the_number_of_records_is_not_declared(private):
     plan = over(private, num_records=None).plan(2)
     assert [type(one) for one in plan.releases] == [Count, PrivateTraining]

@@ -100,7 +100,10 @@ _PRIVATE: dict[str, Any] = {
 _SHAPE_CLIP = 6.0
 """Clip norm of a shape, over the root of the number of columns."""
 _SHAPE_RATE = (1e-3, 6e-3, 4e-2)
-"""Learning rate of a shape: the smallest, the one at `_RECORDS_TIMES_MU`, and the largest."""
+"""Learning rate of a shape: the smallest, the one at `_RECORDS_TIMES_MU`, and the largest.
+
+They are for a shape that takes its usual share.
+"""
 _RECORDS_TIMES_MU = 6500.0
 _PRIVATE_SHAPE: dict[str, Any] = {
     "steps": 1000,
@@ -232,7 +235,8 @@ def _training(settings: "DensityFlow", start: str, dim: int, *, shapes: bool) ->
         rate = _ASSUMED_RATE
     defaults = dict(_PRIVATE if budget.private else _OPEN)
     if shapes and budget.private:
-        rate_of_steps = _shape_learning_rate(num_records or _ASSUMED_RECORDS, budget)
+        share = 1.0 if isinstance(settings.base, BaseMixture) else _SHAPE_SHARE
+        rate_of_steps = _shape_learning_rate(num_records or _ASSUMED_RECORDS, budget, share)
         defaults = {
             **_PRIVATE_SHAPE,
             "clip_norm": _SHAPE_CLIP * dim**0.5,
@@ -366,10 +370,11 @@ def _default_flow(budget: Budget, *, shapes: bool) -> Architecture:
     return _SHAPE if shapes else _FLOW
 
 
-def _shape_learning_rate(num_records: int, budget: Budget) -> float:
-    """Longer steps where there is less noise: it falls as records times mu grow."""
+def _shape_learning_rate(num_records: int, budget: Budget, share: float) -> float:
+    """Longer steps where there is less noise: it falls as records times the shape's mu grow."""
     least, usual, most = _SHAPE_RATE
-    known = num_records * calibration.gaussian_mu(budget) / _RECORDS_TIMES_MU
+    mu = calibration.gaussian_mu(budget) * (share / _SHAPE_SHARE) ** 0.5
+    known = num_records * mu / _RECORDS_TIMES_MU
     return min(max(usual * known, least), most)
 
 
