@@ -176,7 +176,9 @@ def _densities(name: str, number: int) -> Figure:
 
     caption = (
         f"Figure {number}: the {facts.title} set, of which the paper shows the data, and our densities "
-        "of it at each epsilon."
+        "of it at each epsilon: a flow trained by private steps from a spherical normal behind the "
+        "marginals of the columns; a private grid, a smoothed histogram for which no flow is trained; "
+        f"and {mixture.partition('-')[2]} normals by private EM."
     )
     tasks = tuple(_first(name, method, e) for method in shown.values() for e in block.epsilons)
     return Figure(f"figure-{number}-{name}", caption, tasks, draw)
@@ -283,8 +285,8 @@ def all_figures(splits: int) -> tuple[Figure, ...]:
         Figure(
             "figure-1",
             "Figure 1: test log-likelihood on Life Science over epsilon. The paper's epsilons are "
-            "its claims, ours are spent; bars are standard deviations over splits. What the paper "
-            "prints for mixtures below 4 is cut off (Table 1 has it).",
+            "its claims, ours are spent; bars are standard deviations where there are several "
+            "splits. What the paper prints for mixtures below 4 is cut off (Table 1 has it).",
             over_epsilon,
             _figure_1,
             by_records=True,
