@@ -80,6 +80,8 @@ def training() -> Any:
             "clipping": Setting(kinds.WORD),
             "sparsity": Setting(kinds.BELOW_ONE, 0.25),
             "optimizer": Setting(kinds.WORD),
+            "schedule": Setting(kinds.WORD),
+            "rate_decay": Setting(kinds.FRACTION, 0.5),
         },
     )
 
