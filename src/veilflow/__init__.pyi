@@ -40,10 +40,13 @@ from veilflow.models.posterior.flow_posterior import FlowPosterior as FlowPoster
 from veilflow.models.posterior.guides import Guide as Guide
 from veilflow.models.posterior.numpyro_model import NumpyroModel as NumpyroModel
 from veilflow.models.registry import load as load
+from veilflow.models.rehearsal import Rehearsal as Rehearsal
+from veilflow.models.rehearsal import rehearse as rehearse
 from veilflow.models.table.architecture import codes as codes
 from veilflow.models.table.architecture import hflow as hflow
 from veilflow.models.table.fitted_table import FittedTableFlow as FittedTableFlow
 from veilflow.models.table.table_flow import TableFlow as TableFlow
+from veilflow.models.twins import Start as Start
 from veilflow.privacy.budget import Budget as Budget
 from veilflow.privacy.dataset_ledger import DatasetLedger as DatasetLedger
 from veilflow.privacy.guarantees import Guarantee as Guarantee

@@ -19,6 +19,7 @@ from veilflow.flows import (
     Flow,
     GaussianMixture,
     Histogram,
+    Logistic,
     ScaledNormal,
     ShapedMixture,
     StandardNormal,
@@ -121,6 +122,8 @@ BASES: dict[str, tuple[Callable[[int], AbstractBase], Callable[[np.ndarray], np.
     "standard normal": (StandardNormal, independent(stats.norm())),
     "scaled normal": (lambda dim: ScaledNormal(dim, 2.5), independent(stats.norm(scale=2.5))),
     "student t": (lambda dim: StudentT(dim, 5.0), independent(stats.t(5.0))),
+    "narrow student t": (lambda dim: StudentT(dim, 5.0, 0.5), independent(stats.t(5.0, scale=0.5))),
+    "logistic": (lambda dim: Logistic(dim, 0.5), independent(stats.logistic(scale=0.5))),
     "uniform": (Uniform, independent(stats.uniform(-1, 2))),
     "uniform box": (lambda dim: Uniform(dim, 1.0, 4.0), independent(stats.uniform(1, 3))),
     "uniform ball": (lambda dim: UniformBall(dim, 2.0), ball_logpdf),
@@ -209,7 +212,11 @@ def test_samples_have_the_right_mean_and_covariance(name: str):
     dim = 3
     means = {"uniform box": np.full(dim, 2.5)}
     variances = {"scaled normal": 6.25, "student t": 5 / 3, "uniform": 1 / 3, "uniform box": 0.75}
-    variances["uniform ball"] = 4 / (dim + 2)
+    variances |= {
+        "narrow student t": 5 / 12,
+        "logistic": np.pi**2 / 12,
+        "uniform ball": 4 / (dim + 2),
+    }
     mean, covariance = means.get(name, np.zeros(dim)), variances.get(name, 1.0) * np.eye(dim)
     if name in MOMENTS:
         mean, covariance = MOMENTS[name](dim)
@@ -252,10 +259,13 @@ def test_outside_its_box_a_uniform_has_no_density_and_teaches_nothing():
     np.testing.assert_array_equal(gradient, 0)
 
 
-def test_the_gradient_of_a_student_t_is_bounded():
-    points = np.logspace(-3, 6, 50, dtype=np.float32)[:, None]
-    gradient = jax.jit(jax.vmap(jax.grad(StudentT(1, 3.0).log_prob)))(points)
-    assert np.abs(gradient).max() <= 2 / np.sqrt(3) + 1e-6  # (df + 1) / (2 sqrt(df))
+@pytest.mark.parametrize(
+    "base", [StudentT(1, 3.0), StudentT(1, 5.0, 0.5), Logistic(1), Logistic(1, 0.2)]
+)
+def test_a_bounded_score_comes_close_to_its_bound_and_not_above(base: StudentT | Logistic):
+    points = np.logspace(-3, 6, 400, dtype=np.float32)[:, None]
+    gradient = np.abs(jax.jit(jax.vmap(jax.grad(base.log_prob)))(points)).max()
+    assert 0.999 * base.score_bound < gradient <= base.score_bound * (1 + 1e-6)
 
 
 @every
@@ -313,6 +323,8 @@ EYE = [[[1.0, 0.0], [0.0, 1.0]]]
         (lambda: ScaledNormal(2, 0.0), "scale must be positive"),
         (lambda: StudentT(2, 0.5), "df must be at least 1"),
         (lambda: StudentT(0, 2.0), "dim must be at least 1"),
+        (lambda: StudentT(2, 2.0, 0.0), "scale must be positive"),
+        (lambda: Logistic(2, -1.0), "scale must be positive"),
         (lambda: Uniform(2, 1.0, 1.0), "low must be below high"),
         (lambda: UniformBall(2, 0.0), "radius must be positive"),
         (lambda: UniformBall(0), "dim must be at least 1"),

@@ -18,7 +18,7 @@ app = typer.Typer(help="Fit a private model to a data file.", no_args_is_help=Tr
 
 # a test compares these words with those of the library
 Flow = StrEnum("Flow", ["MAF", "NSF", "REALNVP"])
-Base = StrEnum("Base", ["NORMAL", "MIXTURE"])
+Base = StrEnum("Base", ["NORMAL", "LOGISTIC", "STUDENT", "MIXTURE"])
 Start = StrEnum("Start", ["GRID", "COLUMNS", "WHITENING", "ACTNORM", "NONE"])
 Reconstruction = StrEnum("Reconstruction", ["BCE", "MSE"])
 Partition = StrEnum("Partition", ["FLOWS", "MODELS", "NONE"])

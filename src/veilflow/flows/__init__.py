@@ -6,6 +6,7 @@ from veilflow.flows.bases.mixtures import Blend, GaussianMixture
 from veilflow.flows.bases.shaped import ShapedMixture
 from veilflow.flows.bases.simple import (
     AbstractBase,
+    Logistic,
     ScaledNormal,
     StandardNormal,
     StudentT,
@@ -67,6 +68,7 @@ __all__ = [
     "Histogram",
     "Invert",
     "Listed",
+    "Logistic",
     "LogisticMixtureMap",
     "Logit",
     "LowRank",

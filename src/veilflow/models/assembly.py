@@ -24,11 +24,11 @@ from veilflow.flows import (
     PiecewiseLinear,
     Scan,
     ShapedMixture,
-    StandardNormal,
     Uniform,
     UniformBall,
 )
 from veilflow.models.architecture import Architecture
+from veilflow.models.density_base import NORMAL, SIMPLE, is_simple, name_of, simple_base
 
 _MOST_BITS = 24
 """A grid has at most 2^24 cells."""
@@ -52,7 +52,9 @@ class Assembly:
     pieces: int | None = None
     """The number of pieces of the released marginals, if there are any."""
     components: int | None = None
-    """The number of components of a released mixture as base; None for a standard normal."""
+    """The number of components of a released mixture as base; None for one that `base` names."""
+    base: str = NORMAL
+    """The name of the base where no mixture was released."""
     bits: int | None = None
     """Bits along each axis of a released grid that is blended with the mixture, if there is one."""
     blend: float | None = None
@@ -70,6 +72,7 @@ class Assembly:
             linear=fields.flag,
             pieces=count,
             components=count,
+            base=fields.word(*SIMPLE),
             bits=count,
             blend=fields.optional(fields.fraction),
             border=fields.positive,
@@ -77,6 +80,8 @@ class Assembly:
         )
         if self.dim > _MOST_COLUMNS:  # a flow without arrays could claim any number of columns
             raise ValueError(f"dim must be at most {_MOST_COLUMNS}, got {self.dim}.")
+        if self.base != NORMAL and self.components:
+            raise ValueError(f"a base is a mixture or {self.base}, not both.")
         if (self.bits is None) != (self.blend is None) or (self.bits and not self.components):
             raise ValueError("a grid has bits, a mixture and the weight of its blend, all or none.")
         if self.bits is not None and self.bits * self.dim > _MOST_BITS:
@@ -111,7 +116,7 @@ class Assembly:
 
     def _base(self) -> AbstractBase:
         if self.components is None:
-            return StandardNormal(self.dim)
+            return simple_base(self.base, self.dim)
         k, dim = self.components, self.dim
         square = jnp.zeros((k, dim, dim))
         mixture = GaussianMixture(dim, jnp.zeros(k), jnp.zeros((k, dim)), square, square)
@@ -147,13 +152,13 @@ class Assembly:
             return replace(
                 self, components=len(mixture.means), bits=grid.bits, blend=base.weights[0]
             )
-        return self
+        return replace(self, base=name_of(base)) if is_simple(base) else self
 
 
 def over(base: AbstractBase, flow: Flow) -> Flow | ShapedMixture:
-    """A flow that was built over a standard normal, over a released base instead."""
-    if isinstance(base, StandardNormal):
-        return flow
+    """A flow that was built over a standard normal, over another base instead."""
+    if is_simple(base):
+        return Flow(base, flow.bijection)  # all coordinates are alike, in any order
     if isinstance(base, GaussianMixture):
         return ShapedMixture(base, flow)
     return Flow(base, in_order(flow.bijection))

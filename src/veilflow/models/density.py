@@ -18,6 +18,7 @@ from veilflow.models import density_parts as parts
 from veilflow.models import domain as domains
 from veilflow.models.architecture import Architecture
 from veilflow.models.base_mixture import BaseMixture, base_mixture
+from veilflow.models.density_base import SIMPLE
 from veilflow.models.density_plan import CLAMPED, STARTS, DensityPlan, plan_density
 from veilflow.models.domain import Box
 from veilflow.models.estimator import Fit, facts_of
@@ -57,12 +58,13 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
         num_records: The number of records, if it may be public. Otherwise a private count is paid
             for with 2 % of epsilon; "about 25000" says how large it will be, if that may be public.
         flow: The flow to train: `vf.maf(...)`, `vf.nsf(...)` or `vf.realnvp(...)`.
-        base: What the flow starts from: "normal", or "mixture" for a paid one (a grid in up to three
-            dimensions of a box, private EM in more). Over a mixture by EM, the flow is the shape
-            that all its components share. Also a fitted mixture of the same columns and domain, or
-            declared values (`vf.BaseMixture.create`): this fit takes them as public, and all of its
-            budget goes into the shape. If the mixture was fitted to the same records, its own
-            guarantee must be added to this one, which says so.
+        base: What the flow starts from: "normal"; "logistic" or "student" (5 degrees of freedom),
+            which expect rows far out and whose log-densities have a bounded slope; or "mixture" for a
+            paid one (a grid in up to three dimensions of a box, private EM in more). Over a mixture by
+            EM, the flow is the shape that all its components share. Also a fitted mixture of the same
+            columns and domain, or declared values (`vf.BaseMixture.create`): this fit takes them as
+            public, and all of its budget goes into the shape. If the mixture was fitted to the same
+            records, its own guarantee must be added to this one, which says so.
         num_components: The number of normals of a base by private EM.
         start: What is released before base and training: "columns" (a map that makes every column
             normal; for a normal base, whitening follows), "whitening" (mean and covariance), "grid"
@@ -101,7 +103,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             row_norm=fields.optional(fields.positive),
             num_records=num_records,
             flow=fields.optional(fields.instance(Architecture, "vf.maf(...), vf.nsf(...)")),
-            base=fields.either(fields.word("auto", "normal", "mixture"), base_mixture),
+            base=fields.either(fields.word("auto", *SIMPLE, "mixture"), base_mixture),
             start=fields.word("auto", *STARTS),
             num_components=fields.optional(fields.count()),
             training=is_training,
@@ -111,7 +113,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
         self.training.rate(roughly(self.num_records))
         if self.start == "grid" and not box:
             raise ValueError("start='grid' needs bounds: a ball has no axes to cut along.")
-        if self.start == "grid" and self.base == "normal":
+        if self.start == "grid" and self.base in SIMPLE:
             raise ValueError("start='grid' makes the base. Leave base out, or give another start.")
         if self.start == "actnorm" and self.base == "mixture":
             raise ValueError("start='actnorm' leads to a normal base. Give another start or base.")

@@ -13,9 +13,9 @@ from veilflow.flows import (
     Flow,
     GaussianMixture,
     ShapedMixture,
-    StandardNormal,
 )
 from veilflow.models.assembly import Assembly, join, over
+from veilflow.models.density_base import NORMAL, simple_base
 from veilflow.models.density_plan import DensityPlan
 from veilflow.models.estimator import Fit
 from veilflow.privacy.guarantees import Sensitive
@@ -88,13 +88,14 @@ def assembled(fit: Fit, base: AbstractBase) -> tuple[Flow, Assembly]:
 
 
 def released_base(fit: Fit) -> AbstractBase:
-    """The base of the flow where it is released by the fit itself, or a standard normal."""
+    """The base of the flow where it is released by the fit itself, or named by its plan."""
     if Grid.purpose in fit.released:
         return fit.released[Grid.purpose]
     if ExpectationMaximization.purpose in fit.released:
         mixture, _ = fit.released[ExpectationMaximization.purpose]
         return GaussianMixture.create(mixture.weights, mixture.means, mixture.covariances)
-    return StandardNormal(fit.plan.dim)
+    plan: DensityPlan = fit.plan
+    return simple_base(plan.base or NORMAL, plan.dim)
 
 
 def _is_sound(flow: Flow) -> bool:

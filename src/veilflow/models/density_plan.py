@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from veilflow.engine.training import Training
 from veilflow.models.architecture import Architecture, nsf
 from veilflow.models.base_mixture import BaseMixture
+from veilflow.models.density_base import NORMAL, SIMPLE
 from veilflow.models.domain import Box, Domain
 from veilflow.models.record_count import declared, exactly, roughly
 from veilflow.models.rows import RowPlan
@@ -72,7 +73,7 @@ _WHITENING = (0.2, 0.3, 0.5)
 """How the rounds of whitening divide their share."""
 _NORMAL_REACH = 2.0
 """Radius over sqrt(dim) in the first round of whitening, where columns are about normal already."""
-_SHAPE_SHARE = 0.08
+_SHAPE_SHARE = 0.03
 """Share of the squared privacy parameter that the shape of the components takes."""
 _MOST_COMPONENTS = 100
 _RECORDS_PER_COMPONENT = 220.0
@@ -99,7 +100,7 @@ _PRIVATE: dict[str, Any] = {
 }
 _SHAPE_CLIP = 6.0
 """Clip norm of a shape, over the root of the number of columns."""
-_SHAPE_RATE = (1e-3, 6e-3, 4e-2)
+_SHAPE_RATE = (6e-4, 3.7e-3, 2.5e-2)
 """Learning rate of a shape: the smallest, the one at `_RECORDS_TIMES_MU`, and the largest.
 
 They are for a shape that takes its usual share.
@@ -128,7 +129,8 @@ class DensityPlan(RowPlan):
         dim: The number of columns.
         start: What is released before training; one of `STARTS`.
         flow: The flow to train; None where the start is the whole model.
-        base: The digest of the mixture that was given as base, if one was: a checkpoint belongs to it.
+        base: The digest of the mixture that was given as base, or "logistic" or "student"; None
+            otherwise. A checkpoint belongs to it.
     """
 
     dim: int
@@ -195,7 +197,7 @@ def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
         start=start,
         # ActNorms are part of the flow: it is kept even where it is not trained
         flow=flow if training.steps or start == "actnorm" else None,
-        base=None if given is None else given.digest,
+        base=_known_base(settings),
     )
 
 
@@ -207,13 +209,21 @@ def _given(settings: "DensityFlow", dim: int) -> BaseMixture | None:
     return settings.base
 
 
+def _known_base(settings: "DensityFlow") -> str | None:
+    """What tells a base that is known before the fit from a standard normal."""
+    base = settings.base
+    if isinstance(base, BaseMixture):
+        return base.digest
+    return base if isinstance(base, str) and base in SIMPLE and base != NORMAL else None
+
+
 def _start(settings: "DensityFlow", dim: int) -> str:
     """What is released before training."""
     box, start = isinstance(settings.domain, Box), settings.start
     if isinstance(settings.base, BaseMixture):
         return "none"  # the mixture is where the rows are
     if start == "auto":
-        grid = box and dim <= _GRID_DIM and settings.base != "normal"
+        grid = box and dim <= _GRID_DIM and settings.base not in SIMPLE
         start = "grid" if grid else "columns" if box else "whitening"
         if start == "whitening" and _mixes(settings, start):
             start = "none"
