@@ -88,7 +88,7 @@ _OPEN_BATCH = 512
 
 _FLOW = nsf(blocks=5, hidden=(64, 64))
 _SHAPE = nsf(blocks=1, hidden=(16,), num_bins=6, radial=True)
-_OPEN_FLOW = nsf(hidden=(256, 256))
+_OPEN_FLOW = nsf(blocks=4, hidden=(256, 256))
 """Without noise a larger network and many small steps pay."""
 _PRIVATE: dict[str, Any] = {
     "steps": 2000,
@@ -118,6 +118,7 @@ _OPEN: dict[str, Any] = {
     "clip_norm": 1e3,
     "learning_rate": 1e-3,
     "weight_decay": 0.0,
+    "ema_decay": 0.999,
 }
 
 
