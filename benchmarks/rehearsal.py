@@ -10,12 +10,14 @@ but those that are timed are those of a rehearsal; a row compares one with that 
 import time
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 import veilflow as vf
 from benchmarks.generated import draw
 from benchmarks.records import Record, record
+from veilflow.releases.training import PrivateTraining
 
 SETS = ("clusters", "warped", "skewed", "fingerprints", "sheets", "bent")
 EPSILONS = (0.5, 1.0, 4.0)
@@ -30,7 +32,10 @@ def settings(epsilon: float, size: int, domain: dict) -> dict[str, vf.DensityFlo
         budget=vf.Budget(epsilon=epsilon, delta=0.3 / size), num_records=size, seed=3, **domain
     )
     plan = rule.plan(COLUMNS)
-    planned = plan.releases[-1].settings
+    training = plan.release(PrivateTraining)
+    assert training is not None
+    assert plan.flow is not None
+    planned: Any = training.settings
     found = {RULE: rule}
     for rate in FACTORS:
         for clip in FACTORS:

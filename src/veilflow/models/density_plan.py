@@ -76,7 +76,7 @@ _NORMAL_REACH = 2.0
 _SHAPE_SHARE = 0.03
 """Share of the squared privacy parameter that the shape of the components takes."""
 _MOST_COMPONENTS = 100
-_RECORDS_PER_COMPONENT = 220.0
+_RECORDS_PER_COMPONENT = 150.0
 """Records times mu that each component of a mixture by EM needs."""
 _EM_STEPS = 24
 _ASSUMED_RECORDS = 10_000

@@ -43,7 +43,7 @@ _STEP = (0.05, 20.0)
 """Smallest and largest factor by which a variance changes in a step."""
 _SMALLEST_VARIANCE = 1e-8
 """In flow coordinates: repeated values give a narrow peak, not an infinite one."""
-_DRIFT, _COOLING = 0.05, 0.7
+_DRIFT, _COOLING = 0.3, 0.6
 """Squared relative change that a step of EM is expected to make, and its decay per step."""
 _DOUBT = 1.0
 """Squared relative error of the initial mixture."""
