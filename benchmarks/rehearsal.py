@@ -17,7 +17,6 @@ import numpy as np
 import veilflow as vf
 from benchmarks.generated import draw
 from benchmarks.records import Record, record
-from veilflow.releases.training import PrivateTraining
 
 SETS = ("clusters", "warped", "skewed", "fingerprints", "sheets", "bent")
 EPSILONS = (0.5, 1.0, 4.0)
@@ -32,10 +31,9 @@ def settings(epsilon: float, size: int, domain: dict) -> dict[str, vf.DensityFlo
         budget=vf.Budget(epsilon=epsilon, delta=0.3 / size), num_records=size, seed=3, **domain
     )
     plan = rule.plan(COLUMNS)
-    training = plan.release(PrivateTraining)
-    assert training is not None
     assert plan.flow is not None
-    planned: Any = training.settings
+    training: Any = plan.releases[-1]
+    planned = training.settings
     found = {RULE: rule}
     for rate in FACTORS:
         for clip in FACTORS:

@@ -14,6 +14,7 @@ SMALL = {
     "digits_images.py": ["--steps", "20"],
     "planner.py": ["--steps", "20"],
     "posterior_numpyro.py": [],
+    "rehearsal.py": ["--steps", "20"],
     "table.py": ["--steps", "20"],
 }
 """Settings under which each example takes seconds."""
@@ -24,6 +25,7 @@ PAID = {
     "digits_images.py": "training",
     "planner.py": "training",
     "posterior_numpyro.py": "gradients and curvatures",
+    "rehearsal.py": "mixture",
     "table.py": "training",
 }
 """What each example spends most on."""
@@ -35,8 +37,8 @@ def test_every_example_is_run_here():
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(SMALL)
 
 
-SLOW = {"planner.py"}
-"""Left to `make test-all`: its fit is that of `density.py` with other settings."""
+SLOW = {"planner.py", "rehearsal.py"}
+"""Left to `make test-all`: their fits are those of other tests with other settings."""
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ _SMALL = {
     "training": vf.Training(steps=20, batch_size=64),
     "flow": vf.maf(blocks=1, hidden=(8,)),
 }
+_FITTED = (estimators, "fit", smaller(estimators.fit, **_SMALL))
 
 
 def _probe(
@@ -58,14 +59,21 @@ _TOLD = ("auroc", "precision")
 _SPENT = "guarantee/epsilon"
 _STREAMED = ("100 queries/plain", "100 queries/sparse", "library", "right_votes", _SPENT)
 PROBES = (
-    _probe("fits", _MOONS, "flow", 4.0, (*_TOLD, "private 0.1/alarms", _SPENT), _CASE),
+    _probe(
+        "fits",
+        _MOONS,
+        "flow",
+        4.0,
+        (*_TOLD, "private 0.1/alarms", "samples 0.1/alarms", _SPENT),
+        (*_CASE, _FITTED),
+    ),
     _probe(
         REFERENCE,
         _MOONS,
         REFERENCE,
         math.inf,
         _TOLD,
-        (*_CASE, (estimators, "fit", smaller(estimators.fit, **_SMALL))),
+        (*_CASE, _FITTED),
     ),
     _probe(
         ENSEMBLE,

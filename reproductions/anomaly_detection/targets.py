@@ -62,9 +62,10 @@ THRESHOLDS = Block(
         _asked("private quantile", "private", 0.05, _MISSED, ".2 .2 .2 .2"),
     ),
     words="How far the false-alarm rate on rows that no fit has seen is off the 5 % that were asked "
-    "for, relative to these. The density is the library's default: a flow on Life Science, a "
-    "smoothed histogram on the plane. The first line, which is free, was asked for; the second, "
-    "which costs an epsilon of 1 beside the model's, is our own.",
+    "for, relative to these. The density is that of a detector as it comes: a mixture of normals and "
+    "their shape, also on the plane, where a smoothed histogram would be the density otherwise. The "
+    "first line, which is free, was asked for; the second, which costs an epsilon of 1 beside the "
+    "model's, is our own.",
 )
 _STREAM = across(PURE, EQUAL, MAJORITY, WHOLE, REAL)
 ONE_STREAM = Block(

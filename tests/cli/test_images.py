@@ -90,7 +90,18 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, model, da
             "--reconstruction",
             "mse",
         ),
-        *("--temperature", 3, "--steps", 7, "--sampling-rate", 0.2, "--clip-norm", "0.1, 0.2"),
+        *(
+            "--temperature",
+            3,
+            "--steps",
+            7,
+            "--sampling-rate",
+            0.2,
+            "--noise-bands",
+            3,
+            "--clip-norm",
+            "0.1, 0.2",
+        ),
         *("--learning-rate", "0.01,0.02", "--weight-decay", 0.1, "--seed", 3),
         *("--invalid", "skip", "--checkpoint", "run.ckpt", "--out", "m.veil"),
     )
@@ -113,6 +124,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, model, da
     steps = {
         "steps": 7,
         "sampling_rate": 0.2,
+        "noise_bands": 3,
         "clip_norm": (0.1, 0.2),
         "learning_rate": (0.01, 0.02),
         "weight_decay": 0.1,

@@ -34,7 +34,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, quick, da
         *("--clip-norm", 0.5, "--learning-rate", 0.01, "--weight-decay", 0.2, "--seed", 3),
         *("--flow", "nsf", "--blocks", 2, "--hidden", "8, 9", "--base", "mixture"),
         *("--components", 4, "--start", "whitening", "--count-clamped"),
-        *("--checkpoint", "ckpt", "--invalid", "replace", "--out", "m.veil"),
+        *("--noise-bands", 4, "--checkpoint", "ckpt", "--invalid", "replace", "--out", "m.veil"),
     )
     assert found["out"] == "m.veil"
     assert found["guarantee"]["delta"] == 1e-5
@@ -45,7 +45,12 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, quick, da
         "bounds": ([-9, -8], [9, 9]),
         "num_records": 50,
         "training": vf.Training(
-            steps=7, batch_size=5, clip_norm=0.5, learning_rate=0.01, weight_decay=0.2
+            steps=7,
+            batch_size=5,
+            noise_bands=4,
+            clip_norm=0.5,
+            learning_rate=0.01,
+            weight_decay=0.2,
         ),
         "flow": vf.nsf(blocks=2, hidden=(8, 9)),
         "base": "mixture",

@@ -66,7 +66,15 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
             0.5,
         ),
         *("--learning-rate", 0.01, "--weight-decay", 0.1, "--seed", 3, "--extra", "ignore"),
-        *("--pay-for-discovery", "--invalid", "replace", "--checkpoint", "run.ckpt"),
+        *(
+            "--noise-bands",
+            4,
+            "--pay-for-discovery",
+            "--invalid",
+            "replace",
+            "--checkpoint",
+            "run.ckpt",
+        ),
         *("--out", "m.veil"),
     )
     assert found["out"] == "m.veil"
@@ -80,7 +88,12 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
         "warm_start": 0.2,
         "flow": vf.codes(hidden=(8, 9), most_bins=9, label_weight=3.0),
         "training": vf.Training(
-            steps=7, batch_size=50, clip_norm=0.5, learning_rate=0.01, weight_decay=0.1
+            steps=7,
+            batch_size=50,
+            noise_bands=4,
+            clip_norm=0.5,
+            learning_rate=0.01,
+            weight_decay=0.1,
         ),
         "seed": 3,
     }

@@ -77,6 +77,7 @@ def training() -> Any:
             "clip_norm": Setting(norms, 2.0),
             "learning_rate": Setting(rates, 0.25),
             "batch_size": Setting(kinds.COUNT, 4),
+            "noise_bands": Setting(kinds.COUNT, 2),
             "clipping": Setting(kinds.WORD),
             "sparsity": Setting(kinds.BELOW_ONE, 0.25),
             "optimizer": Setting(kinds.WORD),

@@ -68,6 +68,7 @@ def test_what_was_given_is_known_by_name(name):
         "sparsity": 0.25,
         "schedule": "linear",
         "rate_decay": 0.5,
+        "noise_bands": 4,
     }
     assert vf.Training(**{name: values[name]}).given == (name,)
     assert vf.Training().given == ()
@@ -82,6 +83,7 @@ def test_what_was_given_is_known_by_name(name):
         vf.Training(clip_norm=(0.1, 2), learning_rate=(0.5, 0.25), ema_decay=0.5),
         vf.Training(clipping="sparsified", sparsity=0.75, sampling_rate=1),
         vf.Training(optimizer="rmsprop", schedule="exponential", rate_decay=0.9995),
+        vf.Training(noise_bands=16, batch_size=8),
     ],
     ids=repr,
 )
@@ -104,6 +106,7 @@ def test_the_engine_runs_what_the_settings_say():
     falling = made(optimizer="rmsprop", schedule="exponential", rate_decay=0.5).optimizer
     assert (falling.name, falling.schedule, falling.rate_decay) == ("rmsprop", "exponential", 0.5)
     assert made(ema_decay=None).ema_decay is None
+    assert (made().noise_bands, made(noise_bands=4).noise_bands) == (1, 4)
     free = vf.Training().resolved(sampling_rate=0.25, **USUAL)
     assert free.plan(noise_multiplier=0.0, expected_batch_size=30.0).private is False
 

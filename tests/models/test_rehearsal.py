@@ -111,9 +111,13 @@ def test_trainings_that_run_side_by_side_do_not_mix(jobs: int):
         np.testing.assert_allclose(found, alone, rtol=1e-6)
 
 
-def test_only_flat_clipping_is_rehearsed():
-    plan = estimator(clipping="per-layer").plan(3)
-    with pytest.raises(ValueError, match="clipping='per-layer' cannot be rehearsed"):
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [({"clipping": "per-layer"}, "clipping='per-layer'"), ({"noise_bands": 2}, "noise_bands=2")],
+)
+def test_what_the_rehearsed_training_does_not_do_is_refused(training: dict, message: str):
+    plan = estimator(**training).plan(3)
+    with pytest.raises(ValueError, match=f"{message} cannot be rehearsed"):
         Program.of(plan.release(PrivateTraining), plan.flow)
 
 

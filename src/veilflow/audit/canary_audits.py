@@ -152,8 +152,8 @@ def with_epsilon(plan: TrainingPlan, epsilon: float, delta: float) -> TrainingPl
     from veilflow.privacy.calibration import noise_multiplier
 
     budget = Budget(epsilon=epsilon, delta=delta)
-    noise = noise_multiplier(budget, sampling_rate=plan.sampling_rate, steps=plan.steps)
-    return replace(plan, noise_multiplier=noise)
+    run = {"sampling_rate": plan.sampling_rate, "steps": plan.steps, "bands": plan.noise_bands}
+    return replace(plan, noise_multiplier=noise_multiplier(budget, **run))
 
 
 def audit_training(

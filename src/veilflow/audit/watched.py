@@ -37,11 +37,20 @@ class WatchedParts(Watched, PartsStep):
     """The same for models of parts, which are trained together."""
 
 
+def check_independent(plan: TrainingPlan) -> None:
+    """Raise unless the noise of each step is its own, which is what attacks on steps assume."""
+    if plan.noise_bands > 1:
+        raise ValueError(
+            "audits of steps are for independent noise. Give a plan with noise_bands=1."
+        )
+
+
 def plain_descent(plan: TrainingPlan, **changes: Any) -> TrainingPlan:
     """The plan with plain gradient descent: parameters are then sums of what was released.
 
     Optimizers process released sums, so no guarantee depends on the choice.
     """
+    check_independent(plan)
     optimizer = Optimizer(name="sgd", learning_rate=1.0, schedule="constant")
     return replace(plan, optimizer=optimizer, ema_decay=None, **changes)
 
@@ -60,6 +69,7 @@ def watched(
 
     With `num_parts` it is the step of that many stacked models, which may share some arrays.
     """
+    check_independent(plan)
     trainable, fixed = trainable_part(model)
     if chunk_size is None:  # a few chunks and a remainder, as in a large run
         chunk_size = int(min(max(plan.expected_batch_size // 4, 4), 256))

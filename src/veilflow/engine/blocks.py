@@ -25,6 +25,11 @@ from veilflow.engine.checkpoint import Checkpoint
 from veilflow.engine.observed import loose_size, num_parameters
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import PURPOSES, State, Step
+from veilflow.engine.turns import Hidden
+from veilflow.privacy.banded_noise import BandedNoise
+
+Carry = tuple[State, Hidden | None]
+"""The state, and what correlated noise needs beside it. Only the state leaves the loop."""
 
 Monitor = Callable[[int], None]
 """Called between blocks with the number of completed steps, and with nothing else."""
@@ -40,10 +45,11 @@ _CPU_CHUNK = 576
 
 # one compiled program for all runs of a plan: the splits of a cross-validation compile once
 @eqx.filter_jit(donate="all-except-first")
-def run_block(inputs: tuple[Step, PyTree, Array, Array], state: State) -> State:
+def run_block(inputs: tuple[Step, PyTree, Array, Array], carry: Carry) -> Carry:
     """Run `count` steps; `inputs` are the step, the records, the keys of a block and `count`."""
     step, records, words, count = inputs
-    return jax.lax.fori_loop(0, count, lambda i, state: step(state, records, words[i]), state)
+    one = lambda i, now: step.next(now[0], now[1], records, words[i])  # noqa: E731
+    return jax.lax.fori_loop(0, count, one, carry)
 
 
 def run_steps(
@@ -54,7 +60,7 @@ def run_steps(
     secret: Secret,
     checkpoint: Checkpoint | None,
     monitor: Monitor | None,
-    compiled: Callable[..., State] = run_block,
+    compiled: Callable[..., Carry] = run_block,
 ) -> PyTree:
     """Run all steps of a plan, or those that remain after a checkpoint.
 
@@ -76,6 +82,7 @@ def run_steps(
     done = 0
     if checkpoint is not None:
         state, done = checkpoint.restore(state, plan=plan, records=records, secret=secret)
+    hidden = _hidden(step, records, secret, done)
     if monitor is not None:
         monitor(done)
 
@@ -84,7 +91,7 @@ def run_steps(
         count = min(pace, BLOCK, plan.steps - done)
         inputs = jax.tree.map(jnp.asarray, (_keys(secret, done, count), np.int32(count)))
         started = time.monotonic()
-        state = jax.block_until_ready(compiled((step, records, *inputs), state))
+        state, hidden = jax.block_until_ready(compiled((step, records, *inputs), (state, hidden)))
         elapsed = time.monotonic() - started
         # the first call includes compilation, so its time says nothing about the next
         steady = int(count * _BLOCK_SECONDS / max(elapsed, 1e-6))
@@ -97,6 +104,14 @@ def run_steps(
             checkpoint.save(state, done, plan=plan, secret=secret)
             saved = time.monotonic()
     return state.trainable if state.average is None else state.average
+
+
+def _hidden(step: Step, records: PyTree, secret: Secret, done: int) -> Hidden | None:
+    """What is hidden beside the state after `done` steps; None if noise is independent."""
+    if not isinstance(step.noise, BandedNoise):
+        return None
+    size = jax.tree.leaves(records)[0].shape[0]
+    return Hidden.after(done, noise=step.noise, num_records=size, secret=secret)
 
 
 def check_records(records: PyTree) -> None:

@@ -26,6 +26,7 @@ from veilflow.engine.observed import LossFn, num_parameters
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.step import PublicLossFn, Step
 from veilflow.nn.frozen import trainable_part
+from veilflow.privacy.banded_noise import BandedNoise
 from veilflow.privacy.events import ApproximateDP
 from veilflow.privacy.grid_noise import GridNoise, closeness, grid_for
 from veilflow.privacy.guarantees import Released, Sensitive
@@ -85,17 +86,18 @@ def train(
     return Released(eqx.combine(final, fixed), plan.event)
 
 
-def noise_of(plan: TrainingPlan, model: Any) -> GridNoise | None:
+def noise_of(plan: TrainingPlan, model: Any) -> GridNoise | BandedNoise | None:
     """The noise of a step of `plan`; None without privacy."""
     if not plan.private:
         return None
     extra = len(jax.tree.leaves(plan.clipping.init()))  # a count beside the gradient, if adaptive
-    grid = grid_for(
-        plan.clipping.sensitivity,
-        noise_multiplier=plan.noise_multiplier,
-        num_coordinates=num_parameters(model) + extra,
-    )
-    return GridNoise.on(grid)
+    settings: dict[str, Any] = {
+        "noise_multiplier": plan.noise_multiplier,
+        "num_coordinates": num_parameters(model) + extra,
+    }
+    if plan.noise_bands > 1:
+        return BandedNoise.of(plan.clipping.sensitivity, bands=plan.noise_bands, **settings)
+    return GridNoise.on(grid_for(plan.clipping.sensitivity, **settings))
 
 
 def noise_slack(num_parameters: int, *, steps: int, others: int = 0) -> ApproximateDP:

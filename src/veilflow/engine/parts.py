@@ -28,6 +28,7 @@ from veilflow._core import check
 from veilflow._core.keys import Secret
 from veilflow.engine import sampling
 from veilflow.engine.blocks import (
+    Carry,
     Monitor,
     check_floats,
     check_records,
@@ -209,7 +210,7 @@ def held_in_common(
 
 
 @functools.cache
-def _block() -> Callable[..., State]:
+def _block() -> Callable[..., Carry]:
     """A block of steps, compiled for the current device."""
     if jax.default_backend() != "gpu":
         return run_block

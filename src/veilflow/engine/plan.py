@@ -12,7 +12,8 @@ from veilflow._core import check
 from veilflow.engine import sampling
 from veilflow.engine.clipping import AbstractClipping
 from veilflow.engine.optimizer import Optimizer
-from veilflow.privacy.calibration import training_event
+from veilflow.privacy import banded_noise
+from veilflow.privacy.calibration import training_event, turns_of
 from veilflow.privacy.events import Event, NonPrivate
 
 
@@ -23,16 +24,20 @@ class TrainingPlan:
     Guarantee:
         A run of this plan is `plan.event` for add/remove of one record: `steps` releases of a sum to
         which one record contributes at most `clipping.sensitivity`, each over a Poisson sample, with
-        independent Gaussian noise of `noise_multiplier` times that sensitivity.
+        independent Gaussian noise of `noise_multiplier` times that sensitivity. With several
+        `noise_bands` it is as many of these as a record has turns; see `privacy.banded_noise`.
     """
 
     clipping: AbstractClipping
     noise_multiplier: float
-    """Noise over sensitivity. 0 only together with `private=False`."""
+    """Noise over sensitivity, of a turn if noise is correlated. 0 only with `private=False`."""
     sampling_rate: float
     expected_batch_size: float
     """The public divisor: the rate times a declared or released number of records."""
     steps: int
+    noise_bands: int = 1
+    """Over how many steps noise is correlated; 1 for independent noise. With more, the records are
+    in as many groups, which take turns."""
     optimizer: Optimizer = field(default_factory=Optimizer)
     ema_decay: float | None = None
     """Decay of the average of parameters that is returned; None returns the last parameters."""
@@ -50,8 +55,15 @@ class TrainingPlan:
         sampling.threshold(self.sampling_rate)
         check.positive(expected_batch_size=self.expected_batch_size)
         check.count(steps=self.steps)
+        check_bands(self.noise_bands, private=self.private)
+        turns_of(self.sampling_rate, self.steps, self.noise_bands)
         if self.ema_decay is not None:
             check.fraction(ema_decay=self.ema_decay)
+
+    @property
+    def turn_rate(self) -> float:
+        """The probability that a record enters a step in which it may."""
+        return turns_of(self.sampling_rate, self.steps, self.noise_bands)[0]
 
     @property
     def event(self) -> Event:
@@ -62,7 +74,9 @@ class TrainingPlan:
         """What the first `steps` steps cost."""
         if not self.private:
             return NonPrivate()
-        return training_event(self.sampling_rate, self.noise_multiplier, steps)
+        return training_event(
+            self.sampling_rate, self.noise_multiplier, steps, bands=self.noise_bands
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain JSON values."""
@@ -70,6 +84,16 @@ class TrainingPlan:
         plain["clipping"] = {"kind": type(self.clipping).__name__, **_plain(self.clipping)}
         plain["optimizer"] = _plain(self.optimizer)
         return plain
+
+
+def check_bands(noise_bands: int, *, private: bool) -> None:
+    """Raise unless the noise of a run can be correlated over so many steps."""
+    banded_noise.check_bands(noise_bands)
+    if noise_bands > 1 and not private:
+        raise ValueError(
+            f"a run without privacy adds no noise to correlate, got noise_bands={noise_bands}. "
+            "Leave it out."
+        )
 
 
 def _plain(settings: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ truncated.
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, UInt32
+from jaxtyping import Array, Bool, Int, UInt8, UInt32
 
 from veilflow._core import check
 from veilflow._core.threefry import threefry
@@ -46,6 +46,17 @@ def draw(
     lane = place & 3
     own = jnp.select([lane == i for i in range(3)], block[:3], block[3])
     return own < jnp.uint32(words)
+
+
+def groups(key: UInt32[Array, " 4"], num_records: int, number: int) -> UInt8[Array, " records"]:
+    """The group of each record, drawn independently of the records and of the groups of others.
+
+    No guarantee depends on how likely each group is; one of `number` is more likely than another by
+    less than 2^-24.
+    """
+    place, zero = jnp.arange(num_records, dtype=jnp.uint32), jnp.zeros((), jnp.uint32)
+    words = threefry(key, (place, zero, zero, zero))[0]
+    return (words % jnp.uint32(number)).astype(jnp.uint8)
 
 
 def places(drawn: Bool[Array, " records"]) -> Int[Array, " records"]:

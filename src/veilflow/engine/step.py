@@ -17,15 +17,17 @@ from veilflow._core import keys
 from veilflow.engine import sampling
 from veilflow.engine.observed import LossFn, clipped_total, observe_gradients
 from veilflow.engine.plan import TrainingPlan
+from veilflow.engine.turns import NOISE, Hidden
+from veilflow.privacy.banded_noise import BandedNoise
 from veilflow.privacy.events import NonPrivate
 from veilflow.privacy.grid_noise import GridNoise
 from veilflow.privacy.guarantees import ClippedSum, Released
-from veilflow.privacy.mechanisms.gaussian import gaussian
+from veilflow.privacy.mechanisms.gaussian import correlated, gaussian
 
 PublicLossFn = Callable[[Any], Array]
 """loss(model) without records, such as weight penalties or log-determinants of linear maps."""
 
-PURPOSES = ("draw", "loss", "noise")
+PURPOSES = ("draw", "loss", NOISE)
 """The purposes for which each step needs a key."""
 
 _SPARE_CHUNK = 64
@@ -51,7 +53,7 @@ class Step(eqx.Module):
     fixed: PyTree
     """The part of the model that is not trained."""
     chunk_size: int = eqx.field(static=True)
-    noise: GridNoise | None = None
+    noise: GridNoise | BandedNoise | None = None
     """None only if the plan is not private."""
     empty: bool = eqx.field(static=True, default=False)
     """Whether there are no records at all; the placeholder in their place is never drawn."""
@@ -65,15 +67,34 @@ class Step(eqx.Module):
 
     def __call__(self, state: State, records: PyTree, words: UInt32[Array, "3 4"]) -> State:
         """The next state; `words` holds one raw key for each of `PURPOSES`."""
+        return self.next(state, None, records, words)[0]
+
+    def next(
+        self,
+        state: State,
+        hidden: Hidden | None,
+        records: PyTree,
+        words: UInt32[Array, "3 4"],
+    ) -> tuple[State, Hidden | None]:
+        """The next state, and what is hidden beside it if noise is correlated."""
+        if (hidden is None) != (self.plan.noise_bands == 1):
+            raise ValueError(
+                "a step with correlated noise needs the noise before it: call next, with Hidden."
+            )
         draw_words, loss_words, noise_words = words
         num_records = jax.tree.leaves(records)[0].shape[0]
-        drawn = sampling.draw(draw_words, num_records, self.plan.sampling_rate)
+        drawn = sampling.draw(draw_words, num_records, self.plan.turn_rate)
+        if hidden is not None:
+            drawn &= hidden.in_turn(state.step, self.plan.noise_bands)
         if self.empty:
             drawn = jnp.zeros_like(drawn)
         loss_key = keys.wrap(loss_words[: keys.WORDS])
         total = self.clipped_sum(state.trainable, state.clipping, records, drawn, loss_key)
-        released = self._release(total, noise_words)
-        return self._move(state, released)
+        if hidden is None:
+            released = self._release(total, noise_words)
+        else:
+            released, hidden = self._release_correlated(total, noise_words, state.step, hidden)
+        return self._move(state, released), hidden
 
     def clipped_sum(
         self,
@@ -137,8 +158,16 @@ class Step(eqx.Module):
     def _release(self, query: ClippedSum, words: UInt32[Array, " 4"]) -> Released[PyTree]:
         if not self.plan.private:
             return Released(query.total, NonPrivate())
-        assert self.noise is not None, "a private step has noise"
+        assert isinstance(self.noise, GridNoise), "a private step has noise"
         return gaussian(query, noise=self.noise, words=words)
+
+    def _release_correlated(
+        self, query: ClippedSum, words: UInt32[Array, " 4"], step: Int[Array, ""], hidden: Hidden
+    ) -> tuple[Released[PyTree], Hidden]:
+        assert isinstance(self.noise, BandedNoise), "correlated noise has bands"
+        now = {"past": hidden.past, "step": step, "words": words}
+        released, past = correlated(query, noise=self.noise, **now)
+        return released, Hidden(past, hidden.groups)
 
     def _move(self, state: State, released: Released[PyTree]) -> State:
         """Update the parameters. This is post-processing of a released sum, which costs nothing."""

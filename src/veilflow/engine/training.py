@@ -9,6 +9,8 @@ from veilflow.engine.clipping.clipping import check_bound
 from veilflow.engine.optimizer import OPTIMIZERS, SCHEDULES, Optimizer
 from veilflow.engine.plan import TrainingPlan
 from veilflow.engine.sampling import threshold
+from veilflow.privacy.banded_noise import check_bands
+from veilflow.privacy.calibration import turns_of
 
 CLIPPINGS = ("flat", "per-layer", "per-unit", "sparsified")
 AUTO = "auto"
@@ -22,6 +24,7 @@ class Training:
         steps: Number of noisy steps; 0 to use only what is released before the training.
         batch_size: Expected number of records in a step; needs a declared number of records.
         sampling_rate: The probability that a record enters a step, instead of `batch_size`.
+        noise_bands: Over how many steps noise is correlated; 1 for independent noise.
         clip_norm: Bound on one record's gradient; for images also one for each of the two networks.
         clipping: How gradients are clipped: "flat", "per-layer", "per-unit" or "sparsified".
         sparsity: For "sparsified": the fraction of a layer's entries that are below the threshold.
@@ -36,6 +39,7 @@ class Training:
     steps: int | None = None
     batch_size: int | None = None
     sampling_rate: float | None = None
+    noise_bands: int = 1
     clip_norm: float | tuple[float, ...] | None = None
     clipping: str = "flat"
     sparsity: float = 0.5
@@ -52,6 +56,7 @@ class Training:
             steps=fields.optional(fields.count(at_least=0)),
             batch_size=fields.optional(fields.count()),
             sampling_rate=fields.optional(_rate),
+            noise_bands=_bands,
             clip_norm=fields.optional(fields.one_or_each(_norm)),
             clipping=fields.word(*CLIPPINGS),
             sparsity=fields.finite,
@@ -65,6 +70,8 @@ class Training:
         Sparsified(1.0, sparsity=self.sparsity)
         if self.batch_size is not None and self.sampling_rate is not None:
             raise ValueError("give batch_size or sampling_rate, not both.")
+        if self.sampling_rate is not None:
+            turns_of(self.sampling_rate, self.steps or 1, self.noise_bands)
 
     def rate(self, num_records: int | None) -> float | None:
         """The sampling rate that the user chose, if any; it depends on declared facts only.
@@ -136,6 +143,7 @@ class Training:
             sampling_rate=self.sampling_rate,
             expected_batch_size=expected_batch_size,
             steps=self.steps,
+            noise_bands=self.noise_bands,
             optimizer=optimizer,
             ema_decay=None if isinstance(self.ema_decay, str) else self.ema_decay,
             private=noise_multiplier > 0,
@@ -159,6 +167,13 @@ def _norm(name: str, value: Any) -> float:
     """A rule for fields: a clip norm that is feasible in float32."""
     check_bound(**{name: value})
     return float(value)
+
+
+def _bands(name: str, value: Any) -> int:
+    """A rule for fields: a number of steps over which noise can be correlated."""
+    check.count(**{name: value})
+    check_bands(value)
+    return int(value)
 
 
 def _rate(name: str, value: Any) -> float:

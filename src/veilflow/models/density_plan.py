@@ -101,10 +101,7 @@ _PRIVATE: dict[str, Any] = {
 _SHAPE_CLIP = 6.0
 """Clip norm of a shape, over the root of the number of columns."""
 _SHAPE_RATE = (6e-4, 3.7e-3, 2.5e-2)
-"""Learning rate of a shape: the smallest, the one at `_RECORDS_TIMES_MU`, and the largest.
-
-They are for a shape that takes its usual share.
-"""
+"""Learning rates of a shape with its usual share: least, at `_RECORDS_TIMES_MU`, and most."""
 _RECORDS_TIMES_MU = 6500.0
 _PRIVATE_SHAPE: dict[str, Any] = {
     "steps": 1000,
@@ -204,10 +201,10 @@ def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
 
 def _given(settings: "DensityFlow", dim: int) -> BaseMixture | None:
     """The mixture that was given as base, if one was."""
-    if not isinstance(settings.base, BaseMixture):
-        return None
-    settings.base.check_dim(dim)
-    return settings.base
+    if isinstance(settings.base, BaseMixture):
+        settings.base.check_dim(dim)
+        return settings.base
+    return None
 
 
 def _known_base(settings: "DensityFlow") -> str | None:
@@ -399,4 +396,5 @@ def _shape_noise(training: Training, budget: Budget) -> float:
         calibration.part_of(budget, _SHAPE_SHARE),
         sampling_rate=training.sampling_rate,
         steps=training.steps,
+        bands=training.noise_bands,
     )

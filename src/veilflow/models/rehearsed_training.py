@@ -49,12 +49,17 @@ class Program:
         """The program of a planned training.
 
         Raises:
-            ValueError: Its clipping is not the flat one.
+            ValueError: Its clipping is not the flat one, or its noise is correlated.
         """
         settings: Any = training.settings
         if settings.clipping != "flat":
             raise ValueError(
                 f"clipping={settings.clipping!r} cannot be rehearsed: only 'flat' can. Leave it out."
+            )
+        if settings.noise_bands > 1:
+            raise ValueError(
+                f"noise_bands={settings.noise_bands} cannot be rehearsed: only independent noise can. "
+                "Leave it out."
             )
         optimizer = Optimizer(
             name=settings.optimizer,

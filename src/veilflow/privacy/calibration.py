@@ -144,6 +144,7 @@ def noise_multiplier(
     *,
     sampling_rate: float,
     steps: int,
+    bands: int = 1,
     ledger: Ledger = _EMPTY,
     accountant: str = "pld",
 ) -> float:
@@ -153,15 +154,15 @@ def noise_multiplier(
         budget: What the ledger and the training may cost together.
         sampling_rate: The probability that a record enters a batch.
         steps: The number of noisy releases.
+        bands: Over how many steps noise is correlated; it is then noise over the sensitivity of a turn.
         ledger: What is already spent.
         accountant: The accountant that computes epsilon.
 
     Raises:
         BudgetError: No amount of noise is enough.
     """
-    check.rate(sampling_rate=sampling_rate)
-    check.count(steps=steps)
-    return _solved(budget, ledger, accountant, float(sampling_rate), None, int(steps))
+    rate, turns = turns_of(sampling_rate, steps, bands)
+    return _solved(budget, ledger, accountant, rate, None, turns)
 
 
 def steps(
@@ -237,9 +238,36 @@ def _solved(
     )
 
 
-def training_event(sampling_rate: float, noise_multiplier: float, steps: int) -> Event:
-    """`steps` Gaussian releases, each on a fresh Poisson batch."""
-    return Repeated(steps, PoissonSampled(sampling_rate, Gaussian(noise_multiplier)))
+def training_event(
+    sampling_rate: float, noise_multiplier: float, steps: int, *, bands: int = 1
+) -> Event:
+    """`steps` Gaussian releases, each on a fresh Poisson batch.
+
+    With several bands it is what the turns of one record cost: see `privacy.banded_noise`.
+    """
+    rate, turns = turns_of(sampling_rate, steps, bands)
+    return Repeated(turns, PoissonSampled(rate, Gaussian(noise_multiplier)))
+
+
+def turns_of(sampling_rate: float, steps: int, bands: int) -> tuple[float, int]:
+    """The probability that a record takes a turn, and the most turns that it has in `steps` steps.
+
+    Where noise is correlated over `bands` steps, a record has a turn in one of `bands` steps, and takes
+    it with `bands` times the sampling rate. So it enters as many steps as with independent noise.
+
+    Raises:
+        ValueError: A number is out of range, or there is no such probability.
+    """
+    check.rate(sampling_rate=sampling_rate)
+    check.count(steps=steps, noise_bands=bands)
+    rate = float(bands * sampling_rate)
+    if rate > 1:
+        raise ValueError(
+            f"noise_bands ({bands}) times the sampling rate ({sampling_rate:.4g}) must be at most 1: a "
+            "record has a turn in one of that many steps, and takes it with this probability. Use "
+            "fewer bands or smaller batches."
+        )
+    return rate, -(-int(steps) // int(bands))
 
 
 def advice(budget: Budget, event: Event, *, ledger: Ledger, accountant: str = "pld") -> str:

@@ -203,20 +203,13 @@ class GridNoise(eqx.Module):
         Raises:
             ValueError: The sizes do not match the grid.
         """
-        leaves, structure = jax.tree_util.tree_flatten(total)
-        size = sum(leaf.size for leaf in leaves)
+        size = sum(leaf.size for leaf in jax.tree.leaves(total))
         if size != self.grid.num_coordinates:
             raise ValueError(
                 f"the grid is for {self.grid.num_coordinates} coordinates, got {size}. Build it with "
                 f"num_coordinates={size}."
             )
-        ends = list(itertools.accumulate(leaf.size for leaf in leaves))
-        noise = jnp.split(self.draws(words, size), ends[:-1])
-        noisy = [
-            _sum_on_grid(leaf, share.reshape(leaf.shape), self.grid.spacing)
-            for leaf, share in zip(leaves, noise, strict=True)
-        ]
-        return jax.tree_util.tree_unflatten(structure, noisy)
+        return on_grid(total, self.draws(words, size), self.grid.spacing)
 
     def draws(self, words: UInt32[Array, " 4"], size: int) -> Int[Array, " size"]:
         """The integers that one release of `size` numbers adds to them.
@@ -261,6 +254,17 @@ def _wide(how: Callable[..., Any], words: Any, widening: int) -> Any:
     """Two draws from the table as one from a wider distribution; six words for each number."""
     a, b, c, d, e, f = words
     return how(a, b, e) + how(c, d, f) * np.int32(widening)
+
+
+def on_grid(total: Any, noise: Int[Array, " size"], spacing: float) -> Any:
+    """The arrays of `total` rounded to a grid, with integer noise, in floating point again."""
+    leaves, structure = jax.tree_util.tree_flatten(total)
+    ends = list(itertools.accumulate(leaf.size for leaf in leaves))
+    noisy = [
+        _sum_on_grid(leaf, share.reshape(leaf.shape), spacing)
+        for leaf, share in zip(leaves, jnp.split(noise, ends[:-1]), strict=True)
+    ]
+    return jax.tree_util.tree_unflatten(structure, noisy)
 
 
 def _inside(array: Array, places: UInt32[Array, "..."]) -> Array:

@@ -17,10 +17,12 @@ from jaxtyping import PyTree
 from veilflow._core.errors import PrivacyError
 from veilflow.engine import TrainingPlan, train, train_parts
 from veilflow.engine.observed import LossFn
+from veilflow.engine.plan import check_bands
 from veilflow.engine.step import PublicLossFn
 from veilflow.engine.training import Training
 from veilflow.privacy import calibration
 from veilflow.privacy.assumptions import Assumption, FloatSums, Generator
+from veilflow.privacy.banded_noise import rounded_coordinates
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.events import Event, NonPrivate
 from veilflow.privacy.guarantees import Released, Sensitive
@@ -52,7 +54,7 @@ class PrivateTraining(Release):
 
     Attributes:
         settings: All settings of the training, none of them left open.
-        noise_multiplier: Noise over sensitivity; 0 without privacy.
+        noise_multiplier: Noise over sensitivity, of a turn if noise is correlated; 0 without privacy.
         num_parameters: The most parameters that are trained.
     """
 
@@ -60,6 +62,9 @@ class PrivateTraining(Release):
     settings: Training
     noise_multiplier: float
     num_parameters: int
+
+    def __post_init__(self) -> None:
+        check_bands(self.settings.noise_bands, private=self.noise_multiplier > 0)
 
     @property
     def steps(self) -> int:
@@ -93,7 +98,8 @@ class PrivateTraining(Release):
     def event_after(self, done: int) -> Event:
         if not self.noise_multiplier:
             return NonPrivate()
-        return calibration.training_event(self.sampling_rate, self.noise_multiplier, max(1, done))
+        settings = self.sampling_rate, self.noise_multiplier, max(1, done)
+        return calibration.training_event(*settings, bands=self.settings.noise_bands)
 
     @property
     def num_draws(self) -> int:
@@ -102,7 +108,9 @@ class PrivateTraining(Release):
 
     @property
     def grids(self) -> tuple[tuple[float, int], ...]:
-        return ((self.noise_multiplier, self.num_parameters),)
+        bands = self.settings.noise_bands
+        numbers = max(1, self.num_parameters)
+        return ((self.noise_multiplier, rounded_coordinates(numbers, bands=bands)),)
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -114,7 +122,11 @@ class PrivateTraining(Release):
 
     def priced(self, budget: Budget, others: Ledger) -> Self:
         noise = calibration.noise_multiplier(
-            budget, sampling_rate=self.sampling_rate, steps=self.steps, ledger=others
+            budget,
+            sampling_rate=self.sampling_rate,
+            steps=self.steps,
+            bands=self.settings.noise_bands,
+            ledger=others,
         )
         return replace(self, noise_multiplier=noise)
 

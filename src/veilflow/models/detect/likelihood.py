@@ -9,7 +9,9 @@ from jaxtyping import Bool, Float
 from veilflow._core import check
 from veilflow._core.fields import finite, fraction, optional
 from veilflow.models import artifact as artifacts
+from veilflow.models.density import DensityFlow
 from veilflow.models.detect import detector_file
+from veilflow.models.detect.refit import SecondFit, can_refit
 from veilflow.models.detect.scoring import ScoresRows
 from veilflow.models.detect.thresholds import (
     PrivateThreshold,
@@ -30,6 +32,7 @@ PUBLIC = "the rows that set the threshold were declared public"
 class LikelihoodDetector(ScoresRows, Fitted):
     """Calls a row an anomaly where a released model gives it little density.
 
+    `estimator` has the settings of a density that suit a detector; any other density will do, too.
     Scores are post-processing of the model: they cost nothing, and there is no limit on them. A score
     of a private row is as private as the row. The threshold is declared, or set by one of three
     methods, each of which returns a new detector:
@@ -74,6 +77,27 @@ class LikelihoodDetector(ScoresRows, Fitted):
         vars(self).update(plan=model.plan, guarantee=model.guarantee)
 
     @classmethod
+    def estimator(cls, *, budget: Budget, **settings: Any) -> DensityFlow:
+        """The density to fit for a detector: a mixture of normals and their shape, and no marginals.
+
+        Where bounds are declared, `DensityFlow` by itself starts from marginals, or in up to three
+        columns from a grid. Both see every peak of a column, and so a row of common values has a high
+        density, however odd their combination is. A mixture in the units of the data does not.
+
+        Args:
+            budget: The privacy budget of the fit.
+            settings: Other settings of `DensityFlow`, such as `bounds`.
+
+        Example:
+            >>> import veilflow as vf
+            >>> budget = vf.Budget(epsilon=1.0, delta=1e-6)
+            >>> estimator = vf.LikelihoodDetector.estimator(budget=budget, bounds=(0, 1))
+            >>> estimator.base, estimator.start
+            ('mixture', 'none')
+        """
+        return DensityFlow(budget=budget, **{"base": "mixture", "start": "none", **settings})
+
+    @classmethod
     def executed(
         cls, model: Any, plan: FitPlan, guarantee: Guarantee | None = None, **settings: Any
     ) -> Self:
@@ -90,19 +114,48 @@ class LikelihoodDetector(ScoresRows, Fitted):
         vars(detector).update(plan=plan, guarantee=guarantee)
         return detector
 
-    def from_samples(self, num_samples: int = 50_000, *, seed: int | None = None) -> Self:
-        """The detector whose threshold samples of the model exceed at the false-alarm rate: free.
+    def from_samples(
+        self,
+        num_samples: int = 50_000,
+        *,
+        refit: bool | SecondFit | None = True,
+        seed: int | None = None,
+    ) -> Self:
+        """The detector whose threshold comes from samples of the model: free.
 
-        For further samples of the model the expected rate is at most the requested one, and at least
-        that minus 1 / num_samples. For real normal rows it is as accurate as the model is.
+        Rows of no fit are odder to a model than its own samples are. By how much is learned from a
+        second fit, with the plan of the first and to samples of it. It costs time, about as much as
+        the first one, and no budget. The threshold is then the score that samples exceed at the rate
+        at which samples of the second fit exceed the right threshold there.
 
         Args:
             num_samples: Number of samples; at 50,000 the error of a rate of 0.01 is 5 % of it.
+            refit: Do this where it is possible: for densities and mixtures that were fitted with
+                privacy and with no given base. Otherwise samples of the model exceed the threshold
+                at the false-alarm rate. Detectors of one model may share the result of
+                `second_fit`.
             seed: For the same threshold each time. Never the seed of a fit.
         """
         check.count(num_samples=num_samples)
+        rate = self.false_alarm_rate
+        if refit is True:
+            refit = self.second_fit(num_samples, seed=seed)
+        if isinstance(refit, SecondFit):
+            rate = refit.rate(rate)
         scores = self.scorer.sample_scores(num_samples, seed=seed)
-        return self._with(threshold_of(scores, self.false_alarm_rate, "num_samples"), self._paid)
+        return self._with(threshold_of(scores, rate, "num_samples"), self._paid)
+
+    def second_fit(self, num_samples: int = 50_000, *, seed: int | None = None) -> SecondFit | None:
+        """What `from_samples` learns from a second fit, to share it among rates; None without one.
+
+        Args:
+            num_samples: As for `from_samples`.
+            seed: As for `from_samples`, which learns the same with the same seed.
+        """
+        check.count(num_samples=num_samples)
+        if not can_refit(self.model):
+            return None
+        return SecondFit.of(self.model, num_samples, seed=seed)
 
     def from_public(self, rows: Any) -> Self:
         """The detector whose threshold these normal rows exceed at the false-alarm rate: free.

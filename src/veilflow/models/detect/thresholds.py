@@ -43,6 +43,11 @@ def threshold_of(scores: Float[np.ndarray, " rows"], rate: float, what: str) -> 
     return threshold
 
 
+def rate_above(threshold: float, scores: Float[np.ndarray, " rows"]) -> float:
+    """The rate at which further scores of the same kind exceed a threshold: never 0."""
+    return float((1 + np.count_nonzero(scores > threshold)) / (len(scores) + 1))
+
+
 @dataclass(frozen=True, kw_only=True)
 class PrivateThreshold(Estimator["LikelihoodDetector"]):
     """The estimator of a private threshold: its fit returns a detector.

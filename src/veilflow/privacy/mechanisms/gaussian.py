@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Float, Int, UInt32
 
 from veilflow._core.keys import Secret
+from veilflow.privacy.banded_noise import BandedNoise, Past, column_norm
 from veilflow.privacy.events import Gaussian, NonPrivate
 from veilflow.privacy.grid_noise import GridNoise, grid_for, noisy_on_host
 from veilflow.privacy.guarantees import ClippedSum, Released
@@ -45,6 +46,45 @@ def gaussian(
             f"adjacency={adjacency}, ...)."
         )
     return Released(noise.added(query.total, words), Gaussian(noise.grid.noise_multiplier))
+
+
+def correlated(
+    query: ClippedSum,
+    *,
+    noise: BandedNoise,
+    past: Past,
+    step: Int[Array, ""],
+    words: UInt32[Array, " 4"],
+) -> tuple[Released[Any], Past]:
+    """Release the clipped sum of a step with noise of which later steps take back a part.
+
+    Guarantee:
+        The `noise.bands` steps from one that a record takes part in, which are its turn, are together
+        a Gaussian mechanism with the `noise_multiplier` of the grid, for add/remove. A record must
+        take part at most once in any `noise.bands` consecutive steps. Otherwise as for `gaussian`.
+
+    Args:
+        query: The clipped sum, any pytree of floating-point arrays.
+        noise: The noise of the run.
+        past: The noise of earlier steps, which is secret.
+        step: The number of the step, from 0.
+        words: The key of this step; it must not be used again.
+
+    Returns:
+        The noisy sum with the event of a turn, which the ledger pays once for each turn that a record
+        has, and the past of the next step.
+
+    Raises:
+        ValueError: The noise was made for a smaller sensitivity or another size.
+    """
+    needed = query.sensitivity(Adjacency.ADD_REMOVE) * column_norm(noise.bands)
+    if needed > noise.grid.sensitivity:
+        raise ValueError(
+            f"the noise is for a turn that changes {noise.grid.sensitivity}, one changes {needed}. "
+            f"Build it with BandedNoise.of({query.clip_norm}, ...)."
+        )
+    value, past = noise.added(query.total, past, step, words)
+    return Released(value, Gaussian(noise.grid.noise_multiplier)), past
 
 
 def gaussian_once(
