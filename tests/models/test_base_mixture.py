@@ -90,10 +90,10 @@ def test_all_of_the_budget_is_spent_on_training(private):
 
 def test_the_steps_of_a_shape_are_longer_where_all_of_the_budget_is_spent_on_it(private):
     whole, part = (
-        over(base, num_records=20_000, start="none").plan(2).release(PrivateTraining).settings
+        over(base, num_records=5000, start="none").plan(2).release(PrivateTraining).settings
         for base in (private, "mixture")
     )
-    assert whole.learning_rate == pytest.approx(0.08**-0.5 * part.learning_rate)
+    assert whole.learning_rate == pytest.approx(0.03**-0.5 * part.learning_rate)
     assert dataclasses.replace(whole, learning_rate=part.learning_rate) == part
 
 

@@ -28,7 +28,7 @@ def rows(n: int, seed: int, dim: int = 3) -> np.ndarray:
 def narrow() -> vf.FittedMixtureDensity:
     """A mixture of more normals than so few records carry: its own samples look too normal to it."""
     estimator = vf.MixtureDensity(
-        budget=vf.Budget(8.0, 1e-5), bounds=BOUNDS, num_components=20, steps=12, seed=1
+        budget=vf.Budget(8.0, 1e-5), bounds=BOUNDS, num_components=40, steps=12, seed=1
     )
     return estimator.fit(rows(RECORDS, 1), progress=False)
 
@@ -42,7 +42,7 @@ def test_a_second_fit_corrects_the_threshold_of_a_model_that_knows_its_records_t
         alarms[refit] = made.predict(fresh).mean()
         assert made.plan == narrow.plan  # nothing was spent
         assert made.guarantee == narrow.guarantee
-    assert alarms[False] > 1.3 * RATE
+    assert alarms[False] > 1.25 * RATE
     assert abs(np.log(alarms[True] / RATE)) < 0.7 * np.log(alarms[False] / RATE)
 
 
