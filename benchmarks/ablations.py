@@ -1,12 +1,13 @@
 """What limits the training of a shape: noise, the clip, the preconditioner, the size, or the base.
 
 Every row trains the planner's shape over the same private mixture again, with one thing changed, and
-says how much the mean log-likelihood of 3,000 fresh rows rises above that of the mixture. "No noise"
-and "half the noise" show what more budget could bring. A clip that follows is the nine-tenths quantile
-of the gradient norms of twins, at each step. A preconditioner multiplies every coordinate of a
-gradient, before the clip, by a power of its root mean square at the start, and divides the noisy sum by
-it. Noise is in proportion to the clip norm. Rows are generated, so these trainings draw noise from the
-plain generator; batches have 128 rows. The last rows are whole fits over a base without a mixture.
+says how much the mean log-likelihood of 3,000 fresh rows rises above that of the mixture, on average
+over four sets; no figure means that a training diverged. "No noise" and "half the noise" show what more
+budget could bring. A clip that follows is the nine-tenths quantile of the gradient norms of twins, at
+each step. A preconditioner multiplies every coordinate of a gradient, before the clip, by a power of
+its root mean square at the start, and divides the noisy sum by it. Noise is in proportion to the clip
+norm. Rows are generated, so these trainings draw noise from the plain generator; batches have 128 rows.
+The last rows are whole fits over a base without a mixture.
 """
 
 import math
@@ -75,9 +76,16 @@ def run(*, quick: bool = False) -> list[Record]:
                 score = _whole(rows, size, epsilon, domain, base) - case.base
                 gains.setdefault((epsilon, f"whole fit over base='{base}'"), []).append(score)
     return [
-        record(f"epsilon {epsilon:g}: {label}", float(np.mean(found)), "nats", better="higher")
+        record(
+            f"epsilon {epsilon:g}: {label}", _finite(float(np.mean(found))), "nats", better="higher"
+        )
         for (epsilon, label), found in gains.items()
     ]
+
+
+def _finite(value: float) -> float | None:
+    """None where a training diverged."""
+    return value if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
