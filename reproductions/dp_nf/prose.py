@@ -90,8 +90,8 @@ sees them.
 - **The learning rate of shapes was tried again on generated data after all ten splits of Life Science
   had been seen** with another one; [decision 97](../developer/decisions.md) has the numbers. So were,
   later, the share of the budget that a shape takes, how far EM trusts an answer and how many components
-  it has, as the figures of Life Science had been lower than hoped for. Generated sets decided; decisions
-  97 and 98 have these numbers.
+  it has, as the figures of Life Science had been lower than hoped for. Generated sets decided;
+  decisions 97 and 98 have these numbers.
 - **Without privacy**, the fourth block and the longer average were chosen on generated sets after one
   split of Life Science had been seen without them.
 """
