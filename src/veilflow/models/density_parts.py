@@ -27,12 +27,25 @@ from veilflow.releases.rows import seen_through
 from veilflow.releases.training import PrivateTraining, trained
 from veilflow.releases.whitening import Whitening
 
+_MAPS = (Columns.purpose, Whitening.purpose)
+"""The maps that can be released before a training, in the order in which rows pass them."""
+
 
 def behind_maps(rows: Sensitive[np.ndarray], fit: Fit) -> Sensitive[np.ndarray]:
     """The rows behind all maps that were released so far, in their order."""
-    for name in (Columns.purpose, Whitening.purpose):
+    for name in _MAPS:
         if name in fit.released:
             rows = fit.source.view(name, lambda x=rows, m=fit.released[name]: _behind(m, x))
+    return rows
+
+
+def openly_behind_maps(rows: np.ndarray, fit: Fit) -> np.ndarray:
+    """The same for rows that are public, in the units of the data, for a fit that reads no records."""
+    domain = fit.plan.domain
+    rows = domain.encode(domain.clamp(rows)).astype(np.float32)
+    for name in _MAPS:
+        if name in fit.released:
+            rows = seen_through(fit.released[name], rows)
     return rows
 
 

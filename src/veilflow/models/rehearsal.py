@@ -24,16 +24,15 @@ from veilflow._core import check
 from veilflow._core.keys import Secret
 from veilflow.flows import AbstractBase
 from veilflow.models.density import DensityFlow
+from veilflow.models.density_parts import openly_behind_maps
 from veilflow.models.estimator import Fit
 from veilflow.models.fitted_density import FittedDensityFlow
 from veilflow.models.mixture import FittedMixtureDensity
 from veilflow.models.rehearsed_training import Program, Rehearsed, rehearsed
+from veilflow.models.rows import RowEstimator
 from veilflow.models.twins import KINDS, Start
-from veilflow.releases.columns import Columns
 from veilflow.releases.release import Release, Tools
-from veilflow.releases.rows import seen_through
 from veilflow.releases.training import PrivateTraining, Task, arrays_of
-from veilflow.releases.whitening import Whitening
 
 Rows = Float[np.ndarray, "rows dim"]
 
@@ -124,6 +123,14 @@ def rehearse(
     return Rehearsal(tuple(given), scores)
 
 
+def release_openly(estimator: RowEstimator[Any], release: Release, fit: Fit) -> None:
+    """Run a release of a fit to public rows, outside of a run: nothing is paid."""
+    query = estimator.query(release, fit)
+    value = release.run(query.records, Tools(fit.secret), **query.known)
+    value = value if release.event is None else value.value
+    fit.released[release.purpose] = release.result(value)
+
+
 @dataclass(frozen=True)
 class _Stage:
     """Public rows to be fitted, and others to be scored."""
@@ -154,10 +161,7 @@ class _Stage:
             fit.released.update(self._starts[before])
             return fit
         for release in before:
-            query = estimator.query(release, fit)
-            value = release.run(query.records, Tools(fit.secret), **query.known)
-            value = value if release.event is None else value.value
-            fit.released[release.purpose] = release.result(value)
+            release_openly(estimator, release, fit)
         self._starts[before] = dict(fit.released)
         return fit
 
@@ -167,18 +171,10 @@ class _Stage:
         for estimator, fit in fits.values():
             training = fit.plan.release(PrivateTraining)
             task: Task = estimator.query(training, fit).known["task"]
-            jobs.append(Rehearsed(task, self._behind_maps(estimator, fit)))
+            jobs.append(Rehearsed(task, openly_behind_maps(self.rows, fit)))
         key = jax.random.key(self.seed)
         for (_, fit), model in zip(fits.values(), rehearsed(program, jobs, key), strict=True):
             fit.released[PrivateTraining.purpose] = [np.asarray(x) for x in arrays_of(model)]
-
-    def _behind_maps(self, estimator: DensityFlow, fit: Fit) -> Rows:
-        domain = estimator.domain
-        rows = domain.encode(domain.clamp(self.rows)).astype(np.float32)
-        for name in (Columns.purpose, Whitening.purpose):
-            if name in fit.released:
-                rows = seen_through(fit.released[name], rows)
-        return rows
 
     def _score(self, estimator: DensityFlow, fit: Fit) -> float:
         """The mean log-density of the held-out rows; minus infinity if the training diverged."""

@@ -34,6 +34,18 @@ _SMALLEST = 1e-24
 """Below any squared norm that matters, so that nothing is divided by zero."""
 
 
+def why_not(settings: Any) -> str | None:
+    """Why a training with these settings cannot be rehearsed; None if it can."""
+    if settings.clipping != "flat":
+        return f"clipping={settings.clipping!r} cannot be rehearsed: only 'flat' can. Leave it out."
+    if settings.noise_bands > 1:
+        return (
+            f"noise_bands={settings.noise_bands} cannot be rehearsed: only independent noise can. "
+            "Leave it out."
+        )
+    return None
+
+
 @dataclass(frozen=True)
 class Program:
     """What is fixed when trainings are compiled; those that share it run together."""
@@ -52,15 +64,9 @@ class Program:
             ValueError: Its clipping is not the flat one, or its noise is correlated.
         """
         settings: Any = training.settings
-        if settings.clipping != "flat":
-            raise ValueError(
-                f"clipping={settings.clipping!r} cannot be rehearsed: only 'flat' can. Leave it out."
-            )
-        if settings.noise_bands > 1:
-            raise ValueError(
-                f"noise_bands={settings.noise_bands} cannot be rehearsed: only independent noise can. "
-                "Leave it out."
-            )
+        reason = why_not(settings)
+        if reason is not None:
+            raise ValueError(reason)
         optimizer = Optimizer(
             name=settings.optimizer,
             learning_rate=1.0,

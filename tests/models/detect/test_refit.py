@@ -88,10 +88,19 @@ def test_what_cannot_be_fitted_again_keeps_the_threshold_of_its_samples(narrow):
         training=SHORT,
         seed=3,
     ).fit(rows(RECORDS, 7), progress=False)
+    correlated = vf.DensityFlow(
+        budget=BUDGET,
+        row_norm=12.0,
+        num_records=RECORDS,
+        flow=vf.maf(blocks=1, hidden=(4,)),
+        training=dataclasses.replace(SHORT, noise_bands=2),
+        seed=3,
+    ).fit(rows(RECORDS, 7), progress=False)
     public = dataclasses.replace(BUDGET, epsilon=float("inf"))
     without = dataclasses.replace(narrow, plan=dataclasses.replace(narrow.plan, budget=public))
-    for model in (given, mixture(), without, object()):
+    for model in (given, correlated, mixture(), without, object()):
         assert not can_refit(model)
+    assert vf.LikelihoodDetector(correlated).from_samples(500).threshold is not None
     detector = vf.LikelihoodDetector(given, false_alarm_rate=RATE)
     assert detector.second_fit(500) is None
     found = {detector.from_samples(500, refit=refit, seed=1).threshold for refit in (True, False)}

@@ -17,19 +17,17 @@ from jaxtyping import Float
 from veilflow._core.keys import Secret
 from veilflow.models.density import DensityFlow
 from veilflow.models.density_base import SIMPLE
+from veilflow.models.density_parts import openly_behind_maps
 from veilflow.models.density_plan import DensityPlan
 from veilflow.models.detect.thresholds import rate_above, threshold_of
 from veilflow.models.domain import Ball, Box, Domain
 from veilflow.models.estimator import Fit
 from veilflow.models.fitted_density import FittedDensityFlow
 from veilflow.models.mixture import FittedMixtureDensity, MixtureDensity
-from veilflow.models.rehearsed_training import Program, Rehearsed, rehearsed
+from veilflow.models.rehearsal import release_openly
+from veilflow.models.rehearsed_training import Program, Rehearsed, rehearsed, why_not
 from veilflow.models.rows import RowDensity, RowEstimator
-from veilflow.releases.columns import Columns
-from veilflow.releases.release import Tools
-from veilflow.releases.rows import seen_through
 from veilflow.releases.training import PrivateTraining, arrays_of
-from veilflow.releases.whitening import Whitening
 
 Rows = Float[np.ndarray, "rows dim"]
 
@@ -68,13 +66,13 @@ def can_refit(model: Any) -> bool:
     """Whether a second fit is possible: for private densities and mixtures of their own records alone.
 
     A base that was given has seen other records, and the second fit would need samples of it as well.
-    Other ways to clip than the default are not rehearsed.
+    Other ways to clip than the default, and correlated noise, are not rehearsed.
     """
     if not isinstance(model, FittedDensityFlow | FittedMixtureDensity):
         return False
     plan, known = model.plan, _COUNT in model.facts
     training = plan.release(PrivateTraining)
-    plain = training is None or training.settings.clipping == "flat"
+    plain = training is None or why_not(training.settings) is None
     own = not isinstance(plan, DensityPlan) or plan.base is None or plan.base in SIMPLE
     return known and plain and own and plan.budget.private
 
@@ -93,16 +91,14 @@ def refitted(model: Any, *, seed: int | None) -> RowDensity:
     estimator = _estimator(model)
     fit = Fit(plan, estimator.read(rows), secret)
     for release in plan.releases:
-        query = estimator.query(release, fit)
         if isinstance(release, PrivateTraining):
+            known = estimator.query(release, fit).known
             program = Program.of(release, plan.flow)
-            task = Rehearsed(query.known["task"], _behind_maps(estimator.domain, rows, fit))
+            task = Rehearsed(known["task"], openly_behind_maps(rows, fit))
             (trained,) = rehearsed(program, [task], secret.key("rehearsal"))
             fit.released[release.purpose] = [np.asarray(x) for x in arrays_of(trained)]
-            continue
-        value = release.run(query.records, Tools(secret), **query.known)
-        value = value if release.event is None else value.value
-        fit.released[release.purpose] = release.result(value)
+        else:
+            release_openly(estimator, release, fit)
     return estimator.assemble(fit)
 
 
@@ -121,12 +117,3 @@ def _declared(domain: Domain) -> dict[str, Any]:
         return {"row_norm": domain.row_norm}
     assert isinstance(domain, Box)
     return {"bounds": (domain.low, domain.high)}
-
-
-def _behind_maps(domain: Domain, rows: Rows, fit: Fit) -> Rows:
-    """The rows of a training: in flow coordinates, behind the maps that were released before it."""
-    rows = domain.encode(domain.clamp(rows)).astype(np.float32)
-    for name in (Columns.purpose, Whitening.purpose):
-        if name in fit.released:
-            rows = seen_through(fit.released[name], rows)
-    return rows
