@@ -44,6 +44,10 @@ class Secret:
             raise TypeError(f"seed must be a whole number or None, got {type(seed).__name__}.")
         return cls(hashlib.blake2b(f"seed {seed}".encode(), digest_size=32).digest(), chosen=True)
 
+    def child(self, purpose: str) -> "Secret":
+        """Another secret, for work that has purposes of its own."""
+        return Secret(self._digest(purpose, 0, num_bytes=32), chosen=self.chosen)
+
     def reveal(self) -> bytes:
         """The bytes themselves, for a checkpoint that only its owner can read."""
         return self._entropy

@@ -6,7 +6,8 @@ bounds instead of scaling by the data, a fixed number of steps, and the PLD acco
 reads from the data for free (means, scales, priors) is released first and paid for.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,17 +22,18 @@ from veilflow.models.base_mixture import BaseMixture, base_mixture
 from veilflow.models.density_base import SIMPLE
 from veilflow.models.density_plan import CLAMPED, STARTS, DensityPlan, plan_density
 from veilflow.models.domain import Box
-from veilflow.models.estimator import Fit, facts_of
+from veilflow.models.estimator import Fit, Source, facts_of
 from veilflow.models.fitted_density import FittedDensityFlow
 from veilflow.models.mixture import FittedMixtureDensity
 from veilflow.models.record_count import RecordCount, num_records, roughly
 from veilflow.models.rows import RowEstimator
 from veilflow.models.settings import check_budget, is_training, seed
 from veilflow.privacy.budget import Budget
+from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.actnorm import ActNorms
 from veilflow.releases.count import Count
 from veilflow.releases.mixture import ExpectationMaximization
-from veilflow.releases.release import Query, Release
+from veilflow.releases.release import Derived, Query, Release
 from veilflow.releases.training import PrivateTraining, Task
 from veilflow.releases.whitening import Whitening
 
@@ -70,6 +72,8 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             normal; for a normal base, whitening follows), "whitening" (mean and covariance), "grid"
             (a density on a grid), "actnorm" (scales and shifts inside the flow), or "none".
         training: How the flow is trained, as `vf.Training(...)`.
+        rehearse: Whether a mixture by EM is corrected, and its shape prepared, by what EM does to known
+            mixtures with the same noise. It costs seconds and no budget.
         count_clamped: Also release, for 2 % of epsilon, how many rows lay outside the bounds.
         seed: For repeatable research, and for one fit only: two fits with the same seed have the
             same noise. The guarantee then says that the seed was chosen. Paid counts and grids stay
@@ -91,6 +95,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
     start: str = "auto"
     num_components: int | None = None
     training: Training = field(default_factory=Training)
+    rehearse: bool = True
     count_clamped: bool = False
     seed: int | None = field(default=None, repr=False)
 
@@ -107,6 +112,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             start=fields.word("auto", *STARTS),
             num_components=fields.optional(fields.count()),
             training=is_training,
+            rehearse=fields.flag,
             count_clamped=fields.flag,
             seed=seed,
         )
@@ -159,6 +165,9 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             outside, rows = self.domain.outside, fit.source.records
             clamped = release.purpose == CLAMPED
             return Query(rows.map(lambda x: x[outside(x)]) if clamped else rows)
+        if isinstance(release, Derived):
+            released = replace(fit, source=Source(Sensitive(None)))  # without the records
+            return Query(None, {"make": partial(parts.rehearsal_of, released)})
         known: dict[str, Any] = {}
         if isinstance(release, Whitening | ActNorms | ExpectationMaximization):
             known["num_records"] = fit.num_records

@@ -1,6 +1,7 @@
 """The parts of a density, from what was released: maps, the base, and the flow to be trained."""
 
 import warnings
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,11 +19,14 @@ from veilflow.models.assembly import Assembly, join, over
 from veilflow.models.density_base import NORMAL, simple_base
 from veilflow.models.density_plan import DensityPlan
 from veilflow.models.estimator import Fit
+from veilflow.models.rehearsed_mixture import REHEARSAL, rehearsed
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.actnorm import ActNorms, with_actnorms
 from veilflow.releases.columns import Columns
+from veilflow.releases.em import Mixture
 from veilflow.releases.grid import Grid
 from veilflow.releases.mixture import ExpectationMaximization
+from veilflow.releases.release import Monitor
 from veilflow.releases.rows import seen_through
 from veilflow.releases.training import PrivateTraining, trained
 from veilflow.releases.whitening import Whitening
@@ -60,7 +64,21 @@ def untrained(fit: Fit, base: AbstractBase) -> Flow | ShapedMixture:
     flow = plan.flow.build(plan.dim, key=fit.secret.key("weights"))
     if ActNorms.purpose in fit.released:
         flow = with_actnorms(flow, fit.released[ActNorms.purpose])
+    if REHEARSAL in fit.released:
+        flow = trained(flow, fit.released[REHEARSAL]["shape"])
     return over(base, flow)
+
+
+def rehearsal_of(fit: Fit, monitor: Monitor) -> dict[str, Any]:
+    """The result of a rehearsal of the mixture that was released."""
+    plan: DensityPlan = fit.plan
+    shape = None
+    if plan.flow is not None:
+        shape = plan.flow.build(plan.dim, key=fit.secret.key("weights"))
+    mixture, _ = fit.released[ExpectationMaximization.purpose]
+    release = plan.release(ExpectationMaximization)
+    assert release is not None
+    return rehearsed(mixture, shape, release, fit.num_records, fit.secret, monitor)
 
 
 def loss(
@@ -106,6 +124,8 @@ def released_base(fit: Fit) -> AbstractBase:
         return fit.released[Grid.purpose]
     if ExpectationMaximization.purpose in fit.released:
         mixture, _ = fit.released[ExpectationMaximization.purpose]
+        if REHEARSAL in fit.released:
+            mixture = Mixture(**fit.released[REHEARSAL]["mixture"])
         return GaussianMixture.create(mixture.weights, mixture.means, mixture.covariances)
     plan: DensityPlan = fit.plan
     return simple_base(plan.base or NORMAL, plan.dim)

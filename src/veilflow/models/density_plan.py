@@ -32,6 +32,7 @@ from veilflow.models.base_mixture import BaseMixture
 from veilflow.models.density_base import NORMAL, SIMPLE
 from veilflow.models.domain import Box, Domain
 from veilflow.models.record_count import declared, exactly, roughly
+from veilflow.models.rehearsed_mixture import rehearsal
 from veilflow.models.rows import RowPlan
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
@@ -100,9 +101,11 @@ _PRIVATE: dict[str, Any] = {
 }
 _SHAPE_CLIP = 6.0
 """Clip norm of a shape, over the root of the number of columns."""
-_SHAPE_RATE = (6e-4, 3.7e-3, 2.5e-2)
-"""Learning rates of a shape with its usual share: least, at `_RECORDS_TIMES_MU`, and most."""
+_SHAPE_RATE = (2.7e-3, 2.5e-2)
+"""Learning rates of a shape with its usual share: at `_RECORDS_TIMES_MU`, and most."""
 _RECORDS_TIMES_MU = 6500.0
+_RATE_GROWS = 1.25
+"""The power of records times mu with which the rate grows."""
 _PRIVATE_SHAPE: dict[str, Any] = {
     "steps": 1000,
     "weight_decay": 0.0,
@@ -166,6 +169,8 @@ def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
         releases.append(_mixture(settings, start, dim))
     # a mixture takes what the others leave, and so does a grid without training
     rest = len(releases) - 1 if start == "grid" or mixes else None
+    if mixes and budget.private and settings.rehearse:
+        releases.append(rehearsal())
     if training.steps:
         if start == "grid" and budget.private:
             releases[-1] = replace(releases[-1], epsilon=_GRID_SHARE * budget.epsilon)
@@ -380,10 +385,10 @@ def _default_flow(budget: Budget, *, shapes: bool) -> Architecture:
 
 def _shape_learning_rate(num_records: int, budget: Budget, share: float) -> float:
     """Longer steps where there is less noise: it falls as records times the shape's mu grow."""
-    least, usual, most = _SHAPE_RATE
+    usual, most = _SHAPE_RATE
     mu = calibration.gaussian_mu(budget) * (share / _SHAPE_SHARE) ** 0.5
     known = num_records * mu / _RECORDS_TIMES_MU
-    return min(max(usual * known, least), most)
+    return min(usual * known**_RATE_GROWS, most)
 
 
 def _shape_noise(training: Training, budget: Budget) -> float:

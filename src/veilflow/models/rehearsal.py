@@ -138,7 +138,7 @@ class _Stage:
     rows: Rows
     held_out: Rows
     seed: int
-    _starts: dict[tuple[Release, ...], dict[str, Any]] = field(default_factory=dict)
+    _starts: dict[Any, dict[str, Any]] = field(default_factory=dict)
 
     def scores(self, settings: Mapping[str, DensityFlow]) -> dict[str, float]:
         """The score of each settings; trainings of the same program run together."""
@@ -157,12 +157,13 @@ class _Stage:
         plan = estimator.plan(self.rows.shape[1])
         before = tuple(r for r in plan.releases if not isinstance(r, PrivateTraining))
         fit = Fit(plan, estimator.read(self.rows), Secret.from_seed(self.seed))
-        if before in self._starts:
-            fit.released.update(self._starts[before])
+        before_training = (before, plan.flow)  # a shape is prepared for its architecture
+        if before_training in self._starts:
+            fit.released.update(self._starts[before_training])
             return fit
         for release in before:
             release_openly(estimator, release, fit)
-        self._starts[before] = dict(fit.released)
+        self._starts[before_training] = dict(fit.released)
         return fit
 
     def _train(self, program: Program, fits: dict[str, tuple[DensityFlow, Fit]]) -> None:
