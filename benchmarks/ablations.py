@@ -1,17 +1,21 @@
-"""What limits the training of a shape: noise, the clip, the preconditioner, the size, or the base.
+"""What rehearsal and training add to a private mixture, and what limits the training.
 
-Every row trains the planner's shape over the same private mixture again, with one thing changed, and
-says how much the mean log-likelihood of 3,000 fresh rows rises above that of the mixture, on average
-over four sets; no figure means that a training diverged. "No noise" and "half the noise" show what more
-budget could bring. A clip that follows is the nine-tenths quantile of the gradient norms of twins, at
-each step. A preconditioner multiplies every coordinate of a gradient, before the clip, by a power of
-its root mean square at the start, and divides the noisy sum by it. Noise is in proportion to the clip
-norm. Rows are generated, so these trainings draw noise from the plain generator; batches have 128 rows.
-The last rows are whole fits over a base without a mixture.
+All figures are mean log-likelihoods of 3,000 fresh rows above those of the mixture alone, which then
+has the whole budget, on average over four sets; no figure means that a training diverged. "Rehearsal"
+corrects the mixture and prepares the shape of its components by what EM with the same noise does to
+known mixtures; "training" are the private steps, for which the mixture gives up its share.
+
+The other rows make the training of the rule again, with one thing changed. "No noise" and "half the
+noise" show what more budget could bring. A clip that follows is the nine-tenths quantile of the
+gradient norms of twins, at each step. A preconditioner multiplies every coordinate of a gradient,
+before the clip, by a power of its root mean square at the start, and divides the noisy sum by it. Noise
+is in proportion to the clip norm. Rows are generated, so these trainings draw noise from the plain
+generator; batches have 128 rows. The last rows are whole fits over a base without a mixture.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import equinox as eqx
@@ -24,11 +28,18 @@ from benchmarks.generated import draw
 from benchmarks.records import Record, record
 from veilflow.flows import ShapedMixture
 from veilflow.nn.frozen import trainable_part
+from veilflow.releases.training import PrivateTraining
 
 SETS = ("fingerprints", "clusters", "sheets", "skewed")
-EPSILONS = (1.0, 4.0)
+EPSILONS = (0.5, 1.0, 4.0)
+VARIED = (1.0, 4.0)
+"""Where the training is changed,"""
+BASED = (1.0,)
+"""and the base."""
 ROWS, TEST, BATCH, COLUMNS = 24_060, 3000, 128, 10
 BASES = ("normal", "logistic", "student")
+UNTRAINED = vf.Training(learning_rate=1e-12)
+"""Private steps that are paid for and change nothing."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +73,22 @@ VARIANTS = {
 
 
 def run(*, quick: bool = False) -> list[Record]:
-    """One mixture for each set and epsilon, and all variants over it."""
+    """All whole fits and variants for each set and epsilon."""
     size, test = (600, 200) if quick else (ROWS, TEST)
     variants = dict(list(VARIANTS.items())[:1]) if quick else VARIANTS
     gains: dict[tuple[float, str], list[float]] = {}
-    for epsilon in EPSILONS[:1] if quick else EPSILONS:
+    for epsilon in VARIED[:1] if quick else EPSILONS:
         for name in SETS[:1] if quick else SETS:
             rows, domain = draw(name, size + test, seed=51)
-            case = _Case.of(rows[:size], rows[size:], epsilon, domain)
-            for label, variant in variants.items():
-                gains.setdefault((epsilon, label), []).append(case.gain(variant))
-            for base in () if quick else BASES:
-                score = _whole(rows, size, epsilon, domain, base) - case.base
-                gains.setdefault((epsilon, f"whole fit over base='{base}'"), []).append(score)
+            case = _Case(rows[:size], rows[size:], epsilon, domain)
+            found = case.parts()
+            if epsilon in VARIED:
+                found |= {f"trained again, {n}": case.again(v) for n, v in variants.items()}
+            if epsilon in BASED and not quick:
+                found |= {f"whole fit over base='{b}'": case.fitted(base=b) for b in BASES}
+            alone = case.fitted(training=vf.Training(steps=0), rehearse=False)
+            for label, score in found.items():
+                gains.setdefault((epsilon, label), []).append(score - alone)
     return [
         record(
             f"epsilon {epsilon:g}: {label}", _finite(float(np.mean(found))), "nats", better="higher"
@@ -90,39 +104,58 @@ def _finite(value: float) -> float | None:
 
 @dataclass(frozen=True)
 class _Case:
-    """A private mixture, the planned training of its shape, and rows to score it."""
+    """Rows to fit and to score, and a budget."""
 
-    model: vf.FittedDensityFlow
-    rows: jax.Array
-    test: jax.Array
-    twins: jax.Array
-    base: float
-    """Mean log-likelihood of the mixture alone."""
+    rows: np.ndarray
+    test: np.ndarray
+    epsilon: float
+    domain: dict
 
-    @classmethod
-    def of(cls, rows: np.ndarray, test: np.ndarray, epsilon: float, domain: dict) -> "_Case":
-        model = _estimator(len(rows), epsilon, domain).fit(rows, progress=False)
+    def fit(self, **settings: Any) -> vf.FittedDensityFlow:
+        size = len(self.rows)
+        budget = vf.Budget(epsilon=self.epsilon, delta=0.3 / size)
+        public = {"budget": budget, "num_records": size, "seed": 4, **self.domain}
+        return vf.DensityFlow(**public, **settings).fit(self.rows, progress=False)
+
+    def fitted(self, **settings: Any) -> float:
+        """The score of a whole fit."""
+        return float(self.fit(**settings).log_prob(self.test).mean())
+
+    def parts(self) -> dict[str, float]:
+        """The scores of rehearsal and training, each alone and together."""
+        return {
+            "rehearsal": self.fitted(training=vf.Training(steps=0)),
+            "rehearsal and a prepared shape": float(self.prepared.log_prob(self.test).mean()),
+            "training": self.fitted(rehearse=False),
+            "rehearsal and training: the rule": self.fitted(),
+        }
+
+    @cached_property
+    def prepared(self) -> vf.FittedDensityFlow:
+        """What the private steps of the rule start from."""
+        return self.fit(training=UNTRAINED)
+
+    def again(self, variant: Variant) -> float:
+        """The score of the rule's training with a change."""
+        model = self.prepared
+        if variant.flow is not None:
+            model = self.fit(training=UNTRAINED, flow=variant.flow)
+        start = model.flow.base
+        assert isinstance(start, ShapedMixture)
         into = lambda x: jnp.asarray(model.domain.encode(model.domain.clamp(x)), jnp.float32)  # noqa: E731
         twins = np.concatenate(
             [vf.Start.of(model).twin(kind, 1000, seed=0) for kind in ("flow", "bent", "sheet")]
         )
-        case = cls(model, into(rows), into(test), into(twins), 0.0)
-        return replace(case, base=case._score(case._shaped(model.plan.flow)))
-
-    def gain(self, variant: Variant) -> float:
-        """Nats that a training gains over the mixture alone."""
-        start = self._shaped(variant.flow or self.model.plan.flow)
-        trained = _trained(start, self._numbers(variant), self.rows, self.twins, variant.follows)
-        return self._score(trained) - self.base
-
-    def _shaped(self, architecture: Any) -> ShapedMixture:
-        density = self.model.flow.base
-        assert isinstance(density, ShapedMixture)
-        return ShapedMixture(density.mixture, architecture.build(COLUMNS, key=jax.random.key(1)))
+        numbers = self._numbers(variant)
+        trained = _trained(start, numbers, into(self.rows), into(twins), variant.follows)
+        score = float(_mean_log_prob(trained, into(self.test)))
+        return score - model.domain.log_scale(COLUMNS) if math.isfinite(score) else -math.inf
 
     def _numbers(self, variant: Variant) -> "_Numbers":
-        training: Any = self.model.plan.releases[-1]
-        plan = training.plan(len(self.rows))
+        size = len(self.rows)
+        budget = vf.Budget(epsilon=self.epsilon, delta=0.3 / size)
+        rule = vf.DensityFlow(budget=budget, num_records=size, **self.domain).plan(COLUMNS)
+        plan = rule.release(PrivateTraining).plan(size)
         spread = plan.noise_multiplier / plan.expected_batch_size
         return _Numbers(
             rate=jnp.float32(variant.rate * plan.optimizer.learning_rate),
@@ -131,10 +164,6 @@ class _Case:
             power=jnp.float32(variant.power),
             steps=plan.steps,
         )
-
-    def _score(self, density: ShapedMixture) -> float:
-        score = float(_mean_log_prob(density, self.test)) - self.model.domain.log_scale(COLUMNS)
-        return score if math.isfinite(score) else -math.inf
 
 
 class _Numbers(eqx.Module):
@@ -208,13 +237,3 @@ def _trained(
 @eqx.filter_jit
 def _mean_log_prob(density: ShapedMixture, rows: jax.Array) -> jax.Array:
     return jnp.mean(jax.vmap(density.log_prob)(rows))
-
-
-def _estimator(size: int, epsilon: float, domain: dict, **settings: Any) -> vf.DensityFlow:
-    budget = vf.Budget(epsilon=epsilon, delta=0.3 / size)
-    return vf.DensityFlow(budget=budget, num_records=size, seed=4, **domain, **settings)
-
-
-def _whole(rows: np.ndarray, size: int, epsilon: float, domain: dict, base: str) -> float:
-    model = _estimator(size, epsilon, domain, base=base).fit(rows[:size], progress=False)
-    return float(model.log_prob(rows[size:]).mean())

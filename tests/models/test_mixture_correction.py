@@ -10,8 +10,11 @@ from scipy.stats import multivariate_normal
 from veilflow.models.mixture_correction import Correction, corrected, learned
 from veilflow.releases.em import Mixture
 
-KEY = jax.random.key(0)
 DIM, SIZE, NUM_ROWS = 4, 20, 8000
+
+
+def key() -> jax.Array:
+    return jax.random.key(0)
 
 
 def truth(seed: int = 0) -> Mixture:
@@ -60,7 +63,7 @@ def test_a_size_that_is_off_everywhere_is_restored():
     known = truth()
     for factor in (0.8, 1.3):
         found = known._replace(factors=factor * known.factors)
-        correction = learned([(found, rows_of(known))], KEY)
+        correction = learned([(found, rows_of(known))], key())
         close(corrected(correction, found), known, rtol=0.08)
 
 
@@ -68,7 +71,7 @@ def test_components_take_over_what_they_have_in_common():
     """Noise in shapes is averaged over neighbors: other rows of the truth become more likely."""
     known = truth()
     pairs = [(noisy_shapes(known, seed), rows_of(known, seed + 10)) for seed in (1, 2)]
-    correction = learned(pairs, KEY)
+    correction = learned(pairs, key())
     found, rows = noisy_shapes(known, seed=3), rows_of(known, seed=99)
     before, after, best = (
         log_likelihood(m, rows) for m in (found, corrected(correction, found), known)
@@ -80,7 +83,7 @@ def test_components_that_have_nothing_in_common_are_left_alone():
     rng = np.random.default_rng(5)
     factors = np.linalg.qr(rng.normal(size=(SIZE, DIM, DIM)))[0] * [2.0, 1.0, 0.3, 0.1]
     known = truth()._replace(factors=np.linalg.cholesky(factors @ np.swapaxes(factors, 1, 2)))
-    correction = learned([(known, rows_of(known))], KEY)
+    correction = learned([(known, rows_of(known))], key())
     lost = log_likelihood(known, rows_of(known, 7)) - log_likelihood(
         corrected(correction, known), rows_of(known, 7)
     )
@@ -91,7 +94,7 @@ def test_weights_that_differ_too_much_are_evened_out():
     known = truth()
     weights = known.weights**2 / np.sum(known.weights**2)
     found = known._replace(weights=weights)
-    better = corrected(learned([(found, rows_of(known))], KEY), found)
+    better = corrected(learned([(found, rows_of(known))], key()), found)
     off = np.abs(np.log(better.weights / known.weights)).mean()
     assert off < 0.3 * np.abs(np.log(weights / known.weights)).mean()
     assert better.weights.sum() == pytest.approx(1)
@@ -109,7 +112,7 @@ def test_the_order_of_components_does_not_matter():
 
 def test_one_component_keeps_its_shape():
     one = Mixture(*(x[:1] for x in truth()))._replace(weights=np.ones(1))
-    close(corrected(learned([(one, rows_of(one))], KEY), one), one, rtol=0.05)
+    close(corrected(learned([(one, rows_of(one))], key()), one), one, rtol=0.05)
 
 
 def test_a_mixture_that_single_precision_cannot_hold_is_not_changed():

@@ -6,8 +6,7 @@ bounds instead of scaling by the data, a fixed number of steps, and the PLD acco
 reads from the data for free (means, scales, priors) is released first and paid for.
 """
 
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,13 @@ from veilflow.models.base_mixture import BaseMixture, base_mixture
 from veilflow.models.density_base import SIMPLE
 from veilflow.models.density_plan import CLAMPED, STARTS, DensityPlan, plan_density
 from veilflow.models.domain import Box
-from veilflow.models.estimator import Fit, Source, facts_of
+from veilflow.models.estimator import Fit, facts_of
 from veilflow.models.fitted_density import FittedDensityFlow
 from veilflow.models.mixture import FittedMixtureDensity
 from veilflow.models.record_count import RecordCount, num_records, roughly
 from veilflow.models.rows import RowEstimator
 from veilflow.models.settings import check_budget, is_training, seed
 from veilflow.privacy.budget import Budget
-from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.actnorm import ActNorms
 from veilflow.releases.count import Count
 from veilflow.releases.mixture import ExpectationMaximization
@@ -166,8 +164,7 @@ class DensityFlow(RowEstimator[FittedDensityFlow]):
             clamped = release.purpose == CLAMPED
             return Query(rows.map(lambda x: x[outside(x)]) if clamped else rows)
         if isinstance(release, Derived):
-            released = replace(fit, source=Source(Sensitive(None)))  # without the records
-            return Query(None, {"make": partial(parts.rehearsal_of, released)})
+            return Query(None, {"make": parts.rehearsal_of(fit)})
         known: dict[str, Any] = {}
         if isinstance(release, Whitening | ActNorms | ExpectationMaximization):
             known["num_records"] = fit.num_records

@@ -1,6 +1,9 @@
 """The parts of a density, from what was released: maps, the base, and the flow to be trained."""
 
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -18,7 +21,7 @@ from veilflow.flows import (
 from veilflow.models.assembly import Assembly, join, over
 from veilflow.models.density_base import NORMAL, simple_base
 from veilflow.models.density_plan import DensityPlan
-from veilflow.models.estimator import Fit
+from veilflow.models.estimator import Fit, Source
 from veilflow.models.rehearsed_mixture import REHEARSAL, rehearsed
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.actnorm import ActNorms, with_actnorms
@@ -69,8 +72,12 @@ def untrained(fit: Fit, base: AbstractBase) -> Flow | ShapedMixture:
     return over(base, flow)
 
 
-def rehearsal_of(fit: Fit, monitor: Monitor) -> dict[str, Any]:
-    """The result of a rehearsal of the mixture that was released."""
+def rehearsal_of(fit: Fit) -> Callable[[Monitor], dict[str, Any]]:
+    """The rehearsal of the mixture that was released, to be run without the records."""
+    return partial(_rehearsal, replace(fit, source=Source(Sensitive(None))))
+
+
+def _rehearsal(fit: Fit, monitor: Monitor) -> dict[str, Any]:
     plan: DensityPlan = fit.plan
     shape = None
     if plan.flow is not None:

@@ -11,7 +11,7 @@ does. They are chosen so that, of a known mixture, the corrected result of EM is
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +65,8 @@ class _Parts(NamedTuple):
         apart = np.square(places[:, None] - places).sum(axis=-1) / places.shape[1]
         log_dets = np.log(np.diagonal(mixture.factors, axis1=1, axis2=2)).sum(axis=1)
         values = (np.log(mixture.weights), mixture.means, mixture.covariances, inverse, log_dets)
-        return cls(*(jnp.asarray(x, jnp.float32) for x in (*values, apart)))
+        with np.errstate(over="ignore"):  # infinities are noticed in the result
+            return cls(*(jnp.asarray(np.asarray(x, np.float32)) for x in (*values, apart)))
 
 
 def learned(
@@ -144,9 +145,7 @@ def _learned(
         found = jax.vmap(_log_likelihood, (None, 0, 0))(correction, parts, rows[:, drawn])
         return -jnp.mean(found)
 
-    def step(
-        carry: tuple[Correction, optax.OptState], key: Key[Array, ""]
-    ) -> tuple[tuple[Correction, optax.OptState], None]:
+    def step(carry: tuple[Any, Any], key: Key[Array, ""]) -> tuple[tuple[Any, Any], None]:
         correction, state = carry
         gradient = jax.grad(loss)(correction, key)
         updates, state = optimizer.update(gradient, state)

@@ -140,9 +140,7 @@ def _local(mixture: Mixture, rows: Rows, rng: np.random.Generator) -> Rows:
 
 
 @eqx.filter_jit
-def _locals(
-    mixture: GaussianMixture, rows: Float[Array, "rows dim+1"]
-) -> Float[Array, "rows dim"]:
+def _locals(mixture: GaussianMixture, rows: Float[Array, "rows dim+1"]) -> Float[Array, "rows dim"]:
     def of_one(row: Float[Array, " dim+1"]) -> Float[Array, " dim"]:
         local, log_scales = mixture.local(row[:-1])
         shares = jax.nn.softmax(log_scales - 0.5 * jnp.square(local).sum(axis=-1))
