@@ -21,10 +21,11 @@ def build(method: str, facts: Facts, *, epsilon: float, num_records: int) -> Any
 
     Args:
         method: `flow` as it comes, `flow-counted` without a declared number of records; `start` for
-            all that is released before the training, at the whole budget; `flow-normal` for a flow
-            trained from a spherical normal, and `flow-mixture-5` for the shape of five normals by
-            private EM, trained even where a grid would do; `mixture-8` for eight normals alone;
-            `paper` for a flow with the settings of the authors' code, on Poisson batches.
+            all that is released before the training, at the whole budget, and `start-rehearsed` for
+            what a rehearsal makes of it; `flow-normal` for a flow trained from a spherical normal, and
+            `flow-mixture-5` for the shape of five normals by private EM, trained even where a grid
+            would do; `mixture-8` for eight normals alone; `paper` for a flow with the settings of the
+            authors' code, on Poisson batches.
         facts: What is public about the data.
         epsilon: The budget, at the data set's delta; infinite for a reference without privacy.
         num_records: The number of training rows, declared public.
@@ -38,7 +39,8 @@ def build(method: str, facts: Facts, *, epsilon: float, num_records: int) -> Any
     if kind == "mixture":
         return vf.MixtureDensity(num_components=int(detail), **public)
     if kind == "start":
-        return vf.DensityFlow(training=vf.Training(steps=0), **public)
+        rehearse = detail == "rehearsed"
+        return vf.DensityFlow(training=vf.Training(steps=0), rehearse=rehearse, **public)
     if kind == "paper":
         settings = _of_paper(epsilon, facts.delta, num_records)
         start = {"base": "normal", "start": "whitening"}

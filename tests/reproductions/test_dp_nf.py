@@ -377,7 +377,8 @@ def test_estimators_are_asked_for_with_public_facts_only(monkeypatch):
     for name in ("DensityFlow", "MixtureDensity"):
         make = lambda name=name, **settings: given.append((name, settings))  # noqa: E731
         monkeypatch.setitem(vars(vf), name, make)
-    for method in ("flow", "flow-counted", "start", "flow-normal", "flow-mixture-5", "mixture-8"):
+    flows = ("flow", "flow-counted", "flow-normal", "flow-mixture-5")
+    for method in (*flows, "start", "start-rehearsed", "mixture-8"):
         estimators.build(method, data.FACTS["moons"], epsilon=1.0, num_records=27_000)
     budget = vf.Budget(epsilon=1.0, delta=3.70e-5)
     public = {"budget": budget, "num_records": 27_000, "bounds": data.FACTS["moons"].bounds}
@@ -385,9 +386,10 @@ def test_estimators_are_asked_for_with_public_facts_only(monkeypatch):
     assert given == [
         ("DensityFlow", public),
         ("DensityFlow", {**public, "num_records": None}),
-        ("DensityFlow", {**public, "training": vf.Training(steps=0)}),
         ("DensityFlow", {**by_base, "base": "normal"}),
         ("DensityFlow", {**by_base, "base": "mixture", "num_components": 5}),
+        ("DensityFlow", {**public, "training": vf.Training(steps=0), "rehearse": False}),
+        ("DensityFlow", {**public, "training": vf.Training(steps=0), "rehearse": True}),
         ("MixtureDensity", {**public, "num_components": 8}),
     ]
     with pytest.raises(ValueError, match="flow, start, mixture or paper"):
