@@ -72,8 +72,7 @@ class SettingsOf:
             flag, text = self._flag(name), self.help.get(name, described.get(name, ""))
             text = texts.get(flag, re.sub(r"`([^`]*)`", spoken, text))
             flag_type = self.words[name] if name in self.words else _TYPES[kind]
-            hint, default = (bool, False) if flag_type is bool else (flag_type | None, None)
-            yield _parameter(flag, hint, default, text)
+            yield _parameter(flag, Annotated[flag_type | None, _option(flag, flag_type)], None, text)
 
     def collect(self, values: Mapping[str, Any]) -> Settings:
         """The settings that were given, by name. The others keep the default of the library."""
@@ -87,7 +86,7 @@ class SettingsOf:
             value = values[self._flag(name)]
             if kind in parsers and value is not None:
                 value = parsers[kind](flag_of(self._flag(name)), value)
-            if value is not None and value is not False:
+            if value is not None:
                 settings[name] = str(value) if isinstance(value, StrEnum) else value
         return settings
 
@@ -208,6 +207,12 @@ def _parameter(name: str, hint: Any, default: Any, text: str | None) -> inspect.
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info], default=default
     )
+
+
+def _option(flag: str, kind: type) -> ParameterInfo:
+    """The option of a setting; one that is true or false can be given either way."""
+    name = flag_of(flag)
+    return typer.Option(f"{name}/--no-{name[2:]}" if kind is bool else name)
 
 
 def flag_of(name: str) -> str:
