@@ -87,12 +87,15 @@ def commit(*paths: str) -> str:
 
     A copy of the sources without their history is told its commit by `VEILFLOW_COMMIT`.
     """
+    told = os.environ.get("VEILFLOW_COMMIT")
+    if told:  # it may lie inside the working tree of something else
+        return told
     git = ["git", "--no-optional-locks"]
     try:
         head = _output([*git, "rev-parse", "--short", "HEAD"])
         return head + ("+" if _output([*git, "status", "--porcelain", "--", *paths]) else "")
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("VEILFLOW_COMMIT", "unknown")
+        return "unknown"
 
 
 def _output(command: list[str]) -> str:
