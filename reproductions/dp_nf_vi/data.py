@@ -41,6 +41,17 @@ class Posterior:
         """The moments of draws."""
         return cls(draws.mean(axis=0), draws.std(axis=0), np.corrcoef(draws.T))
 
+    @classmethod
+    def of_moments(cls, mean: np.ndarray, covariance: np.ndarray) -> "Posterior":
+        """From a mean and a covariance."""
+        sd = np.sqrt(np.diag(covariance))
+        return cls(mean, sd, covariance / np.outer(sd, sd))
+
+    def normal_draws(self, number: int, *, seed: int) -> np.ndarray:
+        """Draws of a normal of these moments."""
+        covariance = self.correlation * np.outer(self.sd, self.sd)
+        return np.random.default_rng(seed).multivariate_normal(self.mean, covariance, size=number)
+
     def told(self) -> dict[str, Any]:
         """As plain JSON."""
         return {name: np.nan_to_num(value).tolist() for name, value in vars(self).items()}

@@ -22,7 +22,16 @@ DIRECT = {
         "precondition": False,
         # the direction in which the paper runs its flow
         "flow": vf.Guide(kind="iaf", num_draws=1_000),
-        "training": vf.Training(steps=8_000, batch_size=500, clip_norm=10.0, ema_decay=None),
+        "training": vf.Training(
+            steps=8_000,
+            batch_size=500,
+            clip_norm=10.0,
+            optimizer="rmsprop",
+            learning_rate=0.01,
+            schedule="exponential",
+            rate_decay=0.999,
+            ema_decay=None,
+        ),
         "num_records": data.NUM_RECORDS,
     },
     "mean-field": {"flow": "mean-field"},
@@ -44,24 +53,29 @@ def direct(name: str, *, epsilon: float, seed: int) -> Any:
     return _quietly(lambda: estimator.fit(data.regression(), progress=False))
 
 
+STARTED, FLOW, DEFAULT = "started", "flow", "default"
+GENERATORS: dict[str, dict[str, Any]] = {
+    STARTED: {"start": "columns", "training": vf.Training(steps=0)},
+    FLOW: {"base": "normal"},
+    DEFAULT: {},
+}
+"""Settings of `vf.DensityFlow`: what is released before training, with nothing trained; a flow that is
+trained from a spherical normal, as the paper's; and the library's default, the shape of a mixture."""
+
+
 def generator(
+    kind: str,
     rows: np.ndarray,
     bounds: Any,
     *,
     budget: vf.Budget,
     seed: int,
-    trained: bool = False,
     before: vf.Ledger | None = None,
 ) -> Any:
-    """A private density of complete rows: the library's default, or a start without training.
-
-    Either spends the whole budget, the latter together with what was spent `before`.
-    """
-    settings: dict[str, Any] = {"bounds": bounds, "num_records": len(rows), "seed": seed}
-    if not trained:
-        settings |= {"start": "columns", "training": vf.Training(steps=0)}
-        if budget.private:
-            budget = _filled_up(budget, settings, rows.shape[1], before or vf.Ledger())
+    """A private density of complete rows, which spends the whole budget together with `before`."""
+    settings = {"bounds": bounds, "num_records": len(rows), "seed": seed, **GENERATORS[kind]}
+    if budget.private:
+        budget = _filled_up(budget, settings, rows.shape[1], before or vf.Ledger())
     estimator = vf.DensityFlow(budget=budget, **settings)
     return _quietly(lambda: estimator.fit(rows, progress=False))
 
@@ -78,8 +92,8 @@ def _filled_up(
 ) -> vf.Budget:
     """The budget of a fit whose start spends what `before` leaves of `budget`; public, as prices are.
 
-    A start keeps room for the training after it. Where none comes, it may plan with a larger budget as
-    long as what is spent stays within the true one.
+    Some plans leave a part unspent: a start keeps room for a training after it, also where none comes.
+    They may plan with a larger budget, as long as what is spent stays within the true one.
     """
 
     def spent(epsilon: float) -> float:

@@ -12,14 +12,18 @@ THRESHOLD = 20.0
 
 def compared(found: Posterior, reference: Posterior) -> dict[str, Any]:
     """Errors of means in the reference's deviations, ratios of deviations, and of correlations."""
-    errors = np.abs(found.mean - reference.mean) / reference.sd
+    signed = (found.mean - reference.mean) / reference.sd
+    errors = np.abs(signed)
     ratios = found.sd / reference.sd
     pairs = np.triu_indices(len(errors), 1)
     off = np.abs((found.correlation - reference.correlation)[pairs])
+    names = [f"{i}{j}" for i, j in zip(*pairs, strict=True)]
     return {
+        "signed": {str(i): _plain(e) for i, e in enumerate(signed)},
         "error": {str(i): _plain(e) for i, e in enumerate(errors)},
         "ratio": {str(i): _plain(r) for i, r in enumerate(ratios)},
         "off": {str(i): _plain(e) for i, e in enumerate(np.abs(found.mean - reference.mean))},
+        "pairs": {name: _plain(e) for name, e in zip(names, off, strict=True)},
         "largest_error": _plain(errors.max()),
         "least_ratio": _plain(ratios.min()),
         "largest_ratio": _plain(ratios.max()),

@@ -12,8 +12,16 @@ from reproductions.dp_nf_vi.data import Posterior
 from reproductions.dp_nf_vi.estimators import DELTA
 from reproductions.tasks import Finished, OfSeed
 
-REFERENCE, SYNTHETIC, REAL, PATIENTS = "hmc", "synthetic", "real", "patients"
-TRAINED, MEANS = "synthetic, trained", "synthetic, means"
+REFERENCE, REAL, PATIENTS = "hmc", "real", "patients"
+SYNTHETIC, MEANS = "synthetic", "synthetic, means"
+TRAINED, FLOW = "synthetic, trained", "synthetic, flow"
+_KINDS = {
+    SYNTHETIC: estimators.STARTED,
+    MEANS: estimators.STARTED,
+    TRAINED: estimators.DEFAULT,
+    FLOW: estimators.FLOW,
+}
+"""How the rows of each method are generated."""
 SIMULATION = "through the equations"
 SETS = 5
 """Synthetic sets of a run, from one generator."""
@@ -39,19 +47,18 @@ def _regression(task: Task) -> Finished:
         draws = data.reference_draws()
         result = {"posterior": Posterior.of(draws).told(), "guarantee": _NONE}
         return Finished(result, {"draws": draws[::20]}, time.perf_counter() - start)
-    if task.method in (SYNTHETIC, TRAINED, MEANS):
-        found, model = _from_synthetic(task)
-        seconds = time.perf_counter() - start
-        draws = np.random.default_rng(0).multivariate_normal(*found, size=1_000)
-        covariance = found[1]
-        sd = np.sqrt(np.diag(covariance))
-        posterior = Posterior(found[0], sd, covariance / np.outer(sd, sd))
+    reference = Posterior.of(data.reference_draws())
+    start = time.perf_counter()
+    result: dict[str, Any] = {}
+    if task.method in _KINDS:
+        posterior, apart, model = _from_synthetic(task)
+        draws = posterior.normal_draws(1_000, seed=0)
+        result = {"apart": measuring.compared(apart, reference)}
     else:
         model = estimators.direct(task.method, epsilon=task.epsilon, seed=task.split)
-        seconds = time.perf_counter() - start
         posterior, draws = Posterior(model.mean, model.sd, model.correlation), model.sample(1_000)
-    reference = Posterior.of(data.reference_draws())
-    result = {
+    seconds = time.perf_counter() - start
+    result |= {
         "posterior": posterior.told(),
         **measuring.compared(posterior, reference),
         "guarantee": model.guarantee.to_json(),
@@ -60,30 +67,36 @@ def _regression(task: Task) -> Finished:
     return Finished(result, {"draws": np.asarray(draws, np.float32)}, seconds)
 
 
-def _from_synthetic(task: Task) -> tuple[tuple[np.ndarray, np.ndarray], Any]:
-    """The posterior of several synthetic sets, by the usual rules, and the generator of all of them."""
+def _from_synthetic(task: Task) -> tuple[Posterior, Posterior, Any]:
+    """From several synthetic sets: by Rubin's rule, and as the paper does; and their generator.
+
+    The paper averages the moments of the sets. Rubin's rule adds to the mean of the covariances what
+    the means differ by.
+    """
     w, x = data.regression()
     by_means = task.method == MEANS
     model = estimators.generator(
+        _KINDS[task.method],
         data.with_means(w, x) if by_means else np.concatenate([w, x], axis=1),
         data.MEAN_BOUNDS if by_means else data.BOUNDS,
         budget=_budget(task.epsilon),
         seed=task.split,
-        trained=task.method == TRAINED,
     )
-    means, covariances = [], []
+    found = []
     for number in range(SETS):
         seed = 100 * task.split + number
         drawn = model.sample(data.NUM_RECORDS, seed=seed).astype(np.float32)
-        found = estimators.without_privacy(
-            data.with_measures(drawn, seed=seed) if by_means else (drawn[:, :4], drawn[:, 4:]),
-            log_likelihood=data.log_likelihood,
-            parameters=data.NAMES,
-            training=vf.Training(steps=0),
+        found.append(
+            estimators.without_privacy(
+                data.with_measures(drawn, seed=seed) if by_means else (drawn[:, :4], drawn[:, 4:]),
+                log_likelihood=data.log_likelihood,
+                parameters=data.NAMES,
+                training=vf.Training(steps=0),
+            )
         )
-        means.append(found.mean)
-        covariances.append(found.covariance)
-    return vf.combine_posteriors(means, covariances), model
+    joined = vf.combine_posteriors([x.mean for x in found], [x.covariance for x in found])
+    apart = (np.mean([getattr(x, n) for x in found], axis=0) for n in ("mean", "sd", "correlation"))
+    return Posterior.of_moments(*joined), Posterior(*apart), model
 
 
 def _cohort(task: Task) -> Finished:
@@ -96,29 +109,37 @@ def _cohort(task: Task) -> Finished:
         )
         seconds = time.perf_counter() - start
         result = {**_two(model, train), "guarantee": model.guarantee.to_json()}
-        return Finished({**result, "ledger": model.ledger.to_json()}, {}, seconds)
+        draws = {"two": _in_units(model)[::20].astype(np.float32)}
+        return Finished({**result, "ledger": model.ledger.to_json()}, draws, seconds)
     if task.method == REAL:
         rows, _ = estimators.filled(train, budget=_budget(math.inf), seed=task.split)
         result = {"guarantee": _NONE, **measuring.patients(rows, test, seed=task.split)}
+        result["imputation"] = task.split
         return Finished(result, {}, time.perf_counter() - start)
     whole, fill = _budget(task.epsilon), _budget(task.epsilon)
     if whole.private:
         fill = whole.split({"filling": _IMPUTATION_SHARE, "rows": 1 - _IMPUTATION_SHARE})["filling"]
     rows, imputer = estimators.filled(train, budget=fill, seed=task.split)
     model = estimators.generator(
-        rows, data.cohort_bounds(), budget=whole, seed=task.split, before=imputer.ledger
+        _KINDS[task.method],
+        rows,
+        data.cohort_bounds(),
+        budget=whole,
+        seed=task.split,
+        before=imputer.ledger,
     )
     ledger = estimators.joined(imputer.ledger, model.ledger)
-    made = model.sample(max(len(train), 500), seed=task.split)
+    made = model.sample(len(train), seed=task.split)  # as many as real ones
     seconds = time.perf_counter() - start
-    released = estimators.two_parameters(made[: len(train)], epsilon=math.inf, seed=0)
+    released = estimators.two_parameters(made, epsilon=math.inf, seed=0)
     result = {
         **measuring.patients(made, test, seed=task.split),
         **_two(released, train),
+        "imputation": task.split,
         "guarantee": ledger.guarantee(delta=DELTA).to_json(),
         "ledger": ledger.to_json(),
     }
-    return Finished(result, {}, seconds)
+    return Finished(result, {"two": _in_units(released)[::20].astype(np.float32)}, seconds)
 
 
 def _two(model: Any, train: np.ndarray) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from reproductions.cache import Run
 from reproductions.dp_nf_vi import divergences, measuring, paper, runs, tables
 from reproductions.dp_nf_vi.data import Posterior
 from reproductions.dp_nf_vi.runs import Finished, Task
@@ -29,8 +30,35 @@ def finished(task: Task) -> Finished:
 
 
 def test_printed_posteriors_are_told_against_the_printed_reference():
-    told = paper._against("0.1581 1.0022 0.8262 -1.1909 0.6088 0.0530 0.0036 0.0179 0.0151 0.0192")
-    assert told.split() == ["0.00"] * 5 + ["2.00"] + ["1.00"] * 4
+    text = "0.1581 1.0022 0.8262 -1.1909 0.6088 0.0530 0.0036 0.0179 0.0151 0.0192"
+    assert paper._errors(text).split() == ["0.00"] * 5
+    assert paper._ratios(text).split() == ["2.00"] + ["1.00"] * 4
+    assert set(paper._differences(paper._REFERENCE_PAIRS).split()) == {"0.00"}
+
+
+def test_errors_of_a_mean_over_runs_cancel_and_those_of_runs_do_not():
+    def found(task: Task) -> Run:
+        moved = Posterior(POSTERIOR.mean + (-1) ** task.split, POSTERIOR.sd, POSTERIOR.correlation)
+        done = finished(task)
+        result = {**done.result, **measuring.compared(moved, POSTERIOR)}
+        return Run.now(task.settings, Finished(result, {}, 1.0))
+
+    made = {record.key: record.ours for record in tables.records(found, 2)}
+    for way, expected in (("error of the mean over runs", 0.0), ("error", 1.0)):
+        key = ("6", "direct", "simulated regression, 5", f"beta0: {way}, in SDs")
+        assert made[key] == pytest.approx(expected)
+
+
+def test_an_imputation_has_a_cell_of_its_own():
+    def found(task: Task) -> Run:
+        result = {**finished(task).result, "imputation": task.split, "accuracy": task.split / 10}
+        return Run.now(task.settings, Finished(result, {}, 1.0))
+
+    made = {record.key: record for record in tables.records(found, 5)}
+    key = ("2", "synthetic, library's default", "cohort of 64, 8")
+    third = made[(*key, "accuracy, imputation 3")]
+    assert (third.ours, third.splits, third.paper) == (pytest.approx(0.3), 1, 0.88)
+    assert made[(*key, "accuracy")].ours == pytest.approx(0.3)
 
 
 def test_every_run_is_asked_for_once_and_has_a_name_of_its_own():
