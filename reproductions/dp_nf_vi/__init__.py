@@ -1,4 +1,4 @@
-"""DP-NF-VI (Su et al., 2023): Tables 2, 3, 5, 6 and 7, Figures 2 and 4, and corner plots of ours.
+"""DP-NF-VI (Su et al., 2023): Tables 2, 3, 5, 6 and 7, its figures, and corner plots of ours.
 
 `veilflow reproduce dp-nf-vi` on the command line; here, `reproduce(splits=1)` and the like. Runs are
 kept in `reproductions/dp-nf-vi/runs/` and not done again; records, figures and the page come from them.
