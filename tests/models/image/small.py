@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -51,8 +52,10 @@ def estimator(**settings: Any) -> vf.ImageFlow:
     return vf.ImageFlow(**{**usual, "training": vf.Training(**steps), **settings})
 
 
+TOLD = replace(SIZES, decoder_sees_class=True)
 KINDS: dict[str, dict[str, Any]] = {
     "by class": {},
+    "told": {"flow": TOLD},
     "whole models": {"partition": "models"},
     "conditional": {"partition": "none"},
     "unlabeled": {"spec": BARE},

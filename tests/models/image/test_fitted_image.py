@@ -115,11 +115,23 @@ def test_scores_do_not_depend_on_what_stands_beside_an_image(model, monkeypatch)
 def test_the_density_is_that_of_the_flow_at_the_code(by_class):
     images = small.images()
     for place in (0, 2):
-        one, condition = by_class.models.of_class(place)
-        assert condition is None
+        one, _ = by_class.models.of_class(place)
         image = images.pixels[place]
         wanted = one.flow.log_prob(one.encoder(image.astype(np.float32) / 255))
         np.testing.assert_allclose(by_class.log_prob(images)[place], wanted, rtol=1e-4)
+
+
+def test_a_decoder_that_is_told_the_class_draws_by_it():
+    model = small.drawn("told")
+    images = small.images()
+    one, first = model.models.of_class(0)
+    other, second = model.models.of_class(1)
+    image = images.pixels[0].astype(np.float32) / 255
+    found = [np.asarray(one.reconstruct(image, c)) for c in (first, second)]
+    assert np.abs(found[0] - found[1]).max() > 0.01
+    np.testing.assert_array_equal(other.reconstruct(image, second), found[1])
+    again = model.reconstruct(images.take(slice(0, 1))).pixels[0]
+    np.testing.assert_allclose(again, np.round(255 * found[0]), atol=1)
 
 
 def test_out_of_distribution_scores_are_minus_the_log_density_in_one_class(by_class):

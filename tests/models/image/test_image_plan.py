@@ -8,6 +8,7 @@ import jax
 import pytest
 
 import veilflow as vf
+from tests.models.image import small
 from veilflow._core.codec import plain, restored
 from veilflow.engine.observed import num_parameters
 from veilflow.models.image import image_parts as parts
@@ -60,21 +61,26 @@ def test_other_sizes_get_the_nearest_preset_with_as_many_convolutions_as_they_ne
     assert (found.channels, found.latent) == (channels, latent)
 
 
-@pytest.mark.parametrize("condition_dim", [0, 4])
+@pytest.mark.parametrize("told", [{}, {"condition_dim": 4, "num_classes": 4}], ids=str)
 @pytest.mark.parametrize(
     "architecture",
     [
         PRESETS["28x28x1"],
         ImageArchitecture(size=(5, 9), colors=3, channels=(3, 4, 5), latent=7, hidden=()),
         ImageArchitecture(size=(1, 1), channels=(2,), latent=1, blocks=1, scalar_map="spline"),
+        ImageArchitecture(size=(4, 4), channels=(2,), latent=2, decoder_sees_class=True),
     ],
     ids=lambda x: str(x.size),
 )
-def test_parameters_are_counted_before_anything_is_built(architecture, condition_dim):
-    built = eqx.filter_eval_shape(
-        architecture.build, key=jax.random.key(0), condition_dim=condition_dim
-    )
-    assert architecture.num_parameters(condition_dim=condition_dim) == num_parameters(built)
+def test_parameters_are_counted_before_anything_is_built(architecture, told):
+    built = eqx.filter_eval_shape(architecture.build, key=jax.random.key(0), **told)
+    assert architecture.num_parameters(**told) == num_parameters(built)
+
+
+@pytest.mark.parametrize("settings", [{"spec": small.BARE}, {"partition": "models"}], ids=str)
+def test_only_a_decoder_of_several_classes_can_be_told_the_class(settings):
+    with pytest.raises(ValueError, match="for a decoder that several classes share"):
+        small.estimator(flow=small.TOLD, **settings)
 
 
 def test_sizes_survive_json():

@@ -41,6 +41,7 @@ def plan_and_model(**settings):
 SETTINGS = {
     "unconditional": {"spec": small.BARE},
     "conditional": {"partition": "none", "reconstruction": "mse"},
+    "told": {"partition": "none", "flow": small.TOLD},
 }
 
 

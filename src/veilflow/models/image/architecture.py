@@ -46,6 +46,8 @@ class ImageArchitecture:
     """Sizes of the hidden layers in each block of the flow."""
     scalar_map: str = "affine"
     """"affine" or "spline": how each coordinate of a code is mapped."""
+    decoder_sees_class: bool = False
+    """Whether a decoder that several classes share is told the class beside the code."""
 
     def __post_init__(self) -> None:
         count, counts = fields.count(), fields.each(fields.count())
@@ -58,6 +60,7 @@ class ImageArchitecture:
             blocks=count,
             hidden=counts,
             scalar_map=fields.word(*_NUM_PARAMS),
+            decoder_sees_class=fields.flag,
         )
         check_sizes(self.size, self.colors, self.channels, self.latent, self.activation)
         if max(len(self.channels), len(self.hidden)) > _MOST_LAYERS:
@@ -74,9 +77,15 @@ class ImageArchitecture:
         return "relu" if self.colors == 1 else "leaky_relu"
 
     def build(
-        self, *, key: Key[Array, ""], condition_dim: int = 0
+        self, *, key: Key[Array, ""], condition_dim: int = 0, num_classes: int = 0
     ) -> tuple[Encoder, Decoder, Flow]:
-        """Fresh networks, whose flow has a condition of `condition_dim` coordinates."""
+        """Fresh networks.
+
+        Args:
+            key: For the weights.
+            condition_dim: The number of coordinates of the flow's condition.
+            num_classes: The number of classes.
+        """
         encoder_key, decoder_key, flow_key = jax.random.split(key, 3)
         sizes = {
             "size": self.size,
@@ -95,15 +104,20 @@ class ImageArchitecture:
         )
         return (
             Encoder.create(**sizes, key=encoder_key),
-            Decoder.create(**sizes, key=decoder_key),
+            Decoder.create(**sizes, condition_dim=self._seen(num_classes), key=decoder_key),
             flow,
         )
 
-    def num_parameters(self, *, condition_dim: int = 0) -> int:
-        """The number of parameters of all networks, without building them."""
+    def _seen(self, num_classes: int) -> int:
+        """The number of coordinates that tell the decoder a class."""
+        return num_classes if self.decoder_sees_class else 0
+
+    def num_parameters(self, *, condition_dim: int = 0, num_classes: int = 0) -> int:
+        """The number of parameters of all networks, without building them; see `build`."""
         height, width = halved(self.size, len(self.channels))[-1]
         deepest = self.channels[-1] * height * width
         count = self.latent * (deepest + 1) + deepest * (self.latent + 1)
+        count += self._seen(num_classes) * deepest
         for before, after in pairwise((self.colors, *self.channels)):
             count += 2 * 9 * before * after + before  # both ways; only the decoder has a bias
         return count + self.num_flow_parameters(condition_dim=condition_dim)

@@ -115,8 +115,8 @@ def reconstruct_bytes(models: ClassModels, place: Int[Array, ""], images: Array)
 @eqx.filter_jit
 def reconstruct(models: ClassModels, place: Int[Array, ""], images: Array) -> Array:
     """A `Program`: reconstructions in [0, 1]."""
-    model, _ = models.of_class(place)
-    return jnp.nan_to_num(jax.vmap(model.reconstruct)(images))
+    model, condition = models.of_class(place)
+    return jnp.nan_to_num(jax.vmap(lambda image: model.reconstruct(image, condition))(images))
 
 
 @eqx.filter_jit

@@ -127,6 +127,8 @@ class ImageFlow(Estimator[FittedImageFlow]):
     def query(self, release: Release, fit: Fit) -> Query:
         records = fit.source.records
         if isinstance(release, PrivateTraining):
+            if fit.plan.tells_class and fit.plan.partition == "flows":
+                records = records.map(lambda x: (x, x[1]))  # the class is told, and a part as well
             return Query(records, {"task": parts.task(release, fit)})
         return Query(records.map(lambda x: x[0]) if self.spec.classes else records)
 

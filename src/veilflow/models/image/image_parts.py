@@ -34,7 +34,9 @@ def task(release: PrivateTraining, fit: Fit) -> Task:
     return Task(
         plan=steps,
         model=start.model,
-        loss=ImageLoss(plan.reconstruction, plan.temperature, plan.condition_dim),
+        loss=ImageLoss(
+            plan.reconstruction, plan.temperature, plan.num_classes if plan.tells_class else 0
+        ),
         chunk_size=images_at_once(shapes, plan.flow, steps, parts=plan.num_parts),
         num_parts=None if plan.partition == "none" else plan.num_parts,
         common=start.in_common,
@@ -79,7 +81,10 @@ def model_shapes(plan: ImagePlan) -> LatentModel:
     """The model of one class, with shapes in place of arrays."""
     return eqx.filter_eval_shape(
         lambda: LatentModel.create(
-            plan.flow, key=jax.random.key(0), condition_dim=plan.condition_dim
+            plan.flow,
+            key=jax.random.key(0),
+            condition_dim=plan.condition_dim,
+            num_classes=plan.num_classes,
         )
     )
 

@@ -93,9 +93,16 @@ class ImagePlan(FitPlan):
         return condition_dim(self.partition, self.num_classes)
 
     @property
+    def tells_class(self) -> bool:
+        """Whether a network is told the class of an image, beside having its own of each."""
+        return self.condition_dim > 0 or self.flow.decoder_sees_class
+
+    @property
     def num_numbers(self) -> int:
         """The number of released numbers."""
-        one = self.flow.num_parameters(condition_dim=self.condition_dim)
+        one = self.flow.num_parameters(
+            condition_dim=self.condition_dim, num_classes=self.num_classes
+        )
         if self.partition == "flows":
             return one + (self.num_parts - 1) * self.flow.num_flow_parameters()
         return self.num_parts * one
@@ -115,7 +122,9 @@ def plan_images(settings: "ImageFlow") -> ImagePlan:
     flow = settings.flow or architecture_for((spec.height, spec.width), spec.channels)
     conditions = condition_dim(partition, len(spec.classes))
     # an upper bound: classes may share some arrays
-    most = num_parts(partition, len(spec.classes)) * flow.num_parameters(condition_dim=conditions)
+    most = num_parts(partition, len(spec.classes)) * flow.num_parameters(
+        condition_dim=conditions, num_classes=len(spec.classes)
+    )
     releases: list[Release] = []
     if num_records is None:
         releases.append(Count.within(budget))
@@ -148,6 +157,11 @@ def check_sizes(spec: ImageSpec, partition: str | None, flow: ImageArchitecture 
     if partition not in (None, "none") and not spec.classes:
         raise ValueError(
             f"partition={partition!r} needs classes. Declare them in the spec, or leave it out."
+        )
+    if flow is not None and flow.decoder_sees_class and (partition == "models" or not spec.classes):
+        raise ValueError(
+            "decoder_sees_class is for a decoder that several classes share. Declare classes in the "
+            'spec, and leave partition="models" out.'
         )
     if flow is not None and (flow.colors, *flow.size) != spec.shape:
         raise ValueError(

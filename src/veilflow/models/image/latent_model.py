@@ -29,30 +29,51 @@ Pixels = Float[Array, "colors height width"]
 
 
 class LatentModel(eqx.Module):
-    """Three networks that are trained together. Methods take one image, in bytes or in [0, 1]."""
+    """Three networks that are trained together. Methods take one image, in bytes or in [0, 1].
+
+    Their `condition` is the one-hot class, or None where there are no classes. Networks that are not
+    told the class do without it.
+    """
 
     encoder: Encoder
     decoder: Decoder
     flow: Flow
+    flow_sees_class: bool = eqx.field(static=True)
 
     @classmethod
     def create(
-        cls, architecture: ImageArchitecture, *, key: Key[Array, ""], condition_dim: int = 0
+        cls,
+        architecture: ImageArchitecture,
+        *,
+        key: Key[Array, ""],
+        condition_dim: int = 0,
+        num_classes: int = 0,
     ) -> "LatentModel":
-        """Fresh networks, whose flow has a condition of `condition_dim` coordinates."""
-        return cls(*architecture.build(key=key, condition_dim=condition_dim))
+        """Fresh networks; see `ImageArchitecture.build`."""
+        built = architecture.build(key=key, condition_dim=condition_dim, num_classes=num_classes)
+        return cls(*built, condition_dim > 0)
 
     def log_prob(self, image: Array, condition: Condition = None) -> Float[Array, ""]:
         """The natural logarithm of the density of the image's code."""
-        return self.flow.log_prob(self.encoder(to_unit(image)), condition)
+        return self.flow.log_prob(self.encoder(to_unit(image)), self._of_flow(condition))
 
-    def reconstruct(self, image: Array) -> Pixels:
+    def reconstruct(self, image: Array, condition: Condition = None) -> Pixels:
         """The reconstruction of the image from its code, in [0, 1]."""
-        return jax.nn.sigmoid(self.decoder(self.encoder(to_unit(image))))
+        return jax.nn.sigmoid(self.decoder(self.encoder(to_unit(image)), condition))
 
     def sample(self, key: Key[Array, ""], condition: Condition = None) -> Pixels:
         """Draw one image in [0, 1]."""
-        return jax.nn.sigmoid(self.decoder(self.flow.sample(key, condition)))
+        code = self.flow.sample(key, self._of_flow(condition))
+        return jax.nn.sigmoid(self.decoder(code, condition))
+
+    def errors(self, pixels: Pixels, condition: Condition) -> tuple[Pixels, Float[Array, ""]]:
+        """The logits of the reconstruction, and the part of the code's density that has a record."""
+        code = self.encoder(pixels)
+        density = self.flow.private_log_prob(code, self._of_flow(condition))
+        return self.decoder(code, condition), density
+
+    def _of_flow(self, condition: Condition) -> Condition:
+        return condition if self.flow_sees_class else None
 
 
 def groups(model: LatentModel) -> tuple[Any, Any]:
@@ -71,21 +92,20 @@ class ImageLoss:
     """One of `RECONSTRUCTIONS`."""
     temperature: float
     num_classes: int = 0
-    """The number of classes that the flow is conditioned on; records are then (image, class index)."""
+    """The number of classes if a network is told the class; records are then (image, class index)."""
 
     def __call__(self, model: LatentModel, record: Any, key: Key[Array, ""]) -> Float[Array, ""]:
         """The loss of one image."""
         image, place = record if self.num_classes else (record, None)
         condition = None if place is None else jax.nn.one_hot(place, self.num_classes)
         pixels = to_unit(image)  # here, so that only a batch is held in floating point
-        code = model.encoder(pixels)
-        logits = model.decoder(code)
+        # the flow has no public terms: all of its log-density depends on the record
+        logits, density = model.errors(pixels, condition)
         if self.reconstruction == "bce":
             errors = optax.sigmoid_binary_cross_entropy(logits, pixels)
         else:
             errors = jnp.square(jax.nn.sigmoid(logits) - pixels)
-        # the flow has no public terms: all of its log-density depends on the record
-        return self.temperature**2 * jnp.mean(errors) - model.flow.private_log_prob(code, condition)
+        return self.temperature**2 * jnp.mean(errors) - density
 
 
 def num_parts(partition: str, num_classes: int) -> int:
@@ -119,7 +139,10 @@ class ClassModels(eqx.Module):
     ) -> "ClassModels":
         """Fresh models. All classes start with the same weights; their noise and images differ."""
         model = LatentModel.create(
-            architecture, key=key, condition_dim=condition_dim(partition, num_classes)
+            architecture,
+            key=key,
+            condition_dim=condition_dim(partition, num_classes),
+            num_classes=num_classes,
         )
 
         def stack(part: Any) -> Any:
@@ -128,7 +151,7 @@ class ClassModels(eqx.Module):
         if partition == "models":
             model = stack(model)
         if partition == "flows":
-            model = LatentModel(model.encoder, model.decoder, stack(model.flow))
+            model = eqx.tree_at(_flow, model, stack(model.flow))
         return cls(model, num_classes, partition)
 
     @property
@@ -137,16 +160,17 @@ class ClassModels(eqx.Module):
         return _autoencoder if self.partition == "flows" else None
 
     def of_class(self, place: Int[Array, ""]) -> tuple[LatentModel, Condition]:
-        """The model of the class with this index, and the condition of its flow."""
+        """The model of the class with this index, and the condition of its networks."""
         model = self.model
         if self.partition == "models":
-            return jax.tree.map(lambda x: x[place], model), None
+            model = jax.tree.map(lambda x: x[place], model)
         if self.partition == "flows":
-            flow = jax.tree.map(lambda x: x[place], model.flow)
-            return LatentModel(model.encoder, model.decoder, flow), None
-        if self.num_classes:
-            return model, jax.nn.one_hot(place, self.num_classes)
-        return model, None
+            model = eqx.tree_at(_flow, model, jax.tree.map(lambda x: x[place], model.flow))
+        return model, jax.nn.one_hot(place, self.num_classes) if self.num_classes else None
+
+
+def _flow(model: LatentModel) -> Flow:
+    return model.flow
 
 
 def _autoencoder(model: LatentModel) -> Sequence[PyTree]:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from veilflow import nn
@@ -110,6 +111,8 @@ class Decoder(eqx.Module):
     start: nn.Dense
     convolutions: tuple[nn.ConvTranspose2d, ...]
     activation: Activation = eqx.field(static=True)
+    condition_dim: int = eqx.field(static=True, default=0)
+    """The number of coordinates of a condition that comes with the code; 0 for none."""
 
     @classmethod
     def create(
@@ -120,6 +123,7 @@ class Decoder(eqx.Module):
         channels: tuple[int, ...],
         latent: int,
         activation: Activation,
+        condition_dim: int = 0,
         key: Key[Array, ""],
     ) -> "Decoder":
         """A fresh network, which mirrors the encoder of the same settings; see `Encoder.create`."""
@@ -143,13 +147,17 @@ class Decoder(eqx.Module):
             )
         )
         (height, width), deepest = sizes[0], channels[-1]
-        return cls(
-            nn.Dense.create(latent, deepest * height * width, key=first), convolutions, activation
-        )
+        start = nn.Dense.create(latent + condition_dim, deepest * height * width, key=first)
+        return cls(start, convolutions, activation, condition_dim)
 
-    def __call__(self, code: Float[Array, " latent"]) -> Float[Array, "colors height width"]:
+    def __call__(
+        self, code: Float[Array, " latent"], condition: Float[Array, " condition"] | None = None
+    ) -> Float[Array, "colors height width"]:
         """The logits of one image's pixels."""
         act = ACTIVATIONS[self.activation]
+        if self.condition_dim:
+            assert condition is not None
+            code = jnp.concatenate([code, condition])
         image = self.start(code).reshape(self.convolutions[0].tap_shapes()[0])
         for convolution in self.convolutions:
             image = convolution(act(image))
