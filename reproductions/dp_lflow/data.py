@@ -1,7 +1,7 @@
-"""The image sets: MNIST and Fashion-MNIST by their own split, and the digits of scikit-learn.
+"""The image sets: MNIST and Fashion-MNIST by their own split, digits of scikit-learn, generated faces.
 
-What counts as public of each: the size of an image, the ten classes, the number of training images.
-How many of them a class has is not read.
+What counts as public of each: the size of an image, the classes, the number of training images. How
+many of them a class has is not read.
 """
 
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from benchmarks.generated_faces import faces
 
 import veilflow as vf
 from veilflow.images import Images, read_images
@@ -26,12 +27,16 @@ class Facts:
         side: Height and width of an image.
         sharpness: The authors' factor for their post-processing; None where they do not have the set.
         sampled: How many images are drawn to be measured.
+        colors: Channels of an image.
+        num_classes: The number of classes.
     """
 
     title: str
     side: int
     sharpness: float | None
     sampled: int
+    colors: int = 1
+    num_classes: int = 10
 
     @property
     def is_published(self) -> bool:
@@ -41,15 +46,24 @@ class Facts:
     @property
     def spec(self) -> vf.ImageSpec:
         """The specification."""
-        return vf.ImageSpec(height=self.side, width=self.side, classes=range(10))
+        return vf.ImageSpec(
+            height=self.side,
+            width=self.side,
+            channels=self.colors,
+            classes=range(self.num_classes),
+        )
 
 
 FACTS = {
     "mnist": Facts("MNIST", 28, 5.0, 60_000),
     "fashion": Facts("Fashion-MNIST", 28, 8.0, 60_000),
     "digits": Facts("digits", 8, None, 5_000),
+    "faces32": Facts("generated faces, 32 x 32", 32, None, 10_000, colors=3, num_classes=2),
+    "faces64": Facts("generated faces, 64 x 64", 64, None, 10_000, colors=3, num_classes=2),
+    "faces128": Facts("generated faces, 128 x 128", 128, None, 4_000, colors=3, num_classes=2),
 }
 """By the name that tasks use."""
+_FACES = {"train": 20_000, "test": 4_000}
 
 
 class Data(NamedTuple):
@@ -67,11 +81,21 @@ def load(name: str) -> Data:
       5,000 of each class, and choose settings by the rest; here nothing is chosen by any of them.
     - digits: 1,437 and 360 images of 8 x 8 pixels from scikit-learn, whose 17 levels of gray become
       bytes.
+    - faces32, faces64, faces128: 20,000 and 4,000 generated faces in color, of two kinds; CelebA and
+      CelebA-HQ are not here.
     """
     if name not in FACTS:
         raise ValueError(f"the data sets are {', '.join(FACTS)}; got {name!r}.")
     spec = FACTS[name].spec
-    (train, train_labels), (test, test_labels) = _digits() if name == "digits" else _files(name)
+    if name == "digits":
+        (train, train_labels), (test, test_labels) = _digits()
+    elif name.startswith("faces"):
+        (train, train_labels), (test, test_labels) = (
+            faces(number, size=FACTS[name].side, seed=seed)
+            for seed, number in enumerate(_FACES.values(), start=1)
+        )
+    else:
+        (train, train_labels), (test, test_labels) = _files(name)
     return Data(
         read_images(train, spec, labels=train_labels), read_images(test, spec, labels=test_labels)
     )

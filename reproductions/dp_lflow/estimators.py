@@ -32,15 +32,22 @@ networks by 0.1 each; here that is the bound of both together."""
 SIZES = {"quarter": 0.25, "half": 0.5, "double": 2.0}
 """Widths of all hidden layers, in those of the default."""
 
+TOLD = "told"
+TEMPERATURES = (100, 316, 1000)
+"""Roots of the weight of squared errors."""
+
 METHODS: dict[str, Mapping[str, Any]] = {
     "flows": {"partition": "flows"},
     "models": {"partition": "models"},
     "conditional": {"partition": "none"},
     "published": {"partition": "models", **PUBLISHED},
-    **{f"flows-{size}": {"partition": "flows"} for size in SIZES},
+    **{f"flows-{size}": {"partition": "flows"} for size in (*SIZES, TOLD)},
+    **{f"mse-{t}": {"reconstruction": "mse", "temperature": t} for t in TEMPERATURES},
 }
 """By name: a flow for each class over one autoencoder; a whole model for each class; one that is told
-the class; the authors' settings made sound; and the first of these with narrower or wider networks."""
+the class; the authors' settings made sound; the first of these with narrower or wider networks, and
+with a decoder that is told the class; and with squared errors, as the paper writes its loss, in the
+place of cross-entropies, as its code has it."""
 
 
 def build(
@@ -61,8 +68,10 @@ def build(
     budget = vf.Budget(epsilon=epsilon, delta=delta)
     common = {"spec": spec, "budget": budget, "num_records": num_records, "seed": seed}
     estimator = vf.ImageFlow(**common, **METHODS[method])
-    size = method.removeprefix("flows-")
-    return estimator if size not in SIZES else _widened(estimator, SIZES[size])
+    detail = method.removeprefix("flows-")
+    if detail == TOLD:
+        return replace(estimator, flow=replace(estimator.plan().flow, decoder_sees_class=True))
+    return estimator if detail not in SIZES else _widened(estimator, SIZES[detail])
 
 
 def _widened(estimator: Any, factor: float) -> Any:

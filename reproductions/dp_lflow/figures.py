@@ -3,6 +3,7 @@
 Only samples are shown, never an image of the data.
 """
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -59,6 +60,16 @@ def _samples(number: int, epsilon: float, data: str) -> Figure:
         caption=f"Figure {number}, {FACTS[data].title}: samples at ({epsilon:g}, 1e-5), a column for "
         "each class, on the left as they were drawn, on the right with post-processing. Neither "
         "samples of the paper's peers nor images of the data are shown.",
+    )
+
+
+def _faces(data: str, epsilon: float) -> Figure:
+    budget = "without privacy" if epsilon == math.inf else f"at ({epsilon:g}, 1e-5)"
+    return _grid(
+        f"{data}-{epsilon:g}",
+        Task(data=data, method="flows", epsilon=epsilon, split=1),
+        caption=f"In the place of Figures 4 and 5: samples for {FACTS[data].title}, {budget}, the two "
+        "kinds in turns. What was learned from is generated, too.",
     )
 
 
@@ -166,6 +177,7 @@ def all_figures(splits: int) -> tuple[Figure, ...]:
             for data in ("mnist", "fashion")
         ),
         *(_told(epsilon) for epsilon in (10.0, 1.0)),
+        *(_faces(data, e) for data in ("faces32", "faces64") for e in (math.inf, 10.0, 1.0)),
         Figure(
             "epsilon",
             "Our own: CNN accuracy over epsilon. The paper's numbers stand at what its settings really "

@@ -34,7 +34,7 @@ def load(name: str) -> data.Data:
     spec = data.FACTS[name].spec
 
     def images(number: int) -> Images:
-        labels = np.resize(np.arange(10, dtype=np.int32), number)
+        labels = np.resize(np.arange(len(spec.classes), dtype=np.int32), number)
         pixels = rng.integers(0, 20, (number, *spec.shape)) + 20 * labels[:, None, None, None]
         return Images(pixels.astype(np.uint8), labels, spec)
 

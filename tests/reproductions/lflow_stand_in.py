@@ -60,11 +60,12 @@ class Fitted:
     def sample(self, num_images: int, *, seed: int) -> Images:
         rng = np.random.default_rng(seed + self.noise)
         pixels = rng.integers(0, 256, (num_images, *self.spec.shape), dtype=np.uint8)
-        return Images(pixels, np.resize(np.arange(10, dtype=np.int32), num_images), self.spec)
+        places = np.arange(len(self.spec.classes), dtype=np.int32)
+        return Images(pixels, np.resize(places, num_images), self.spec)
 
     def log_prob_by_class(self, images: Images) -> np.ndarray:
         brightness = images.pixels.mean(axis=(1, 2, 3))
-        return -np.abs(brightness[:, None] - 20 * np.arange(10)[None] - 10)
+        return -np.abs(brightness[:, None] - 20 * np.arange(len(self.spec.classes))[None] - 10)
 
 
 def take_over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float, int]]:

@@ -12,24 +12,22 @@ rule has seen a data set of the reproductions.
 - In more than three dimensions the base is a mixture of normals by private EM, and the flow is the
   shape that all its components have in common. The mixture says where the records are and takes most
   of the budget; the shape says what a normal gets wrong there, in few parameters, for a small share.
-- Noise decides, not the batch: with add/remove adjacency, Poisson sampling and the PLD accountant, the
-  noise of a whole run is within a few percent of its limit from 1,024 records a step on.
-- A shape starts close to the truth, so it is trained by plain gradient steps: noise in directions
-  about which the records say little then stays small. Adam would make all directions equally large.
-  Nine of ten gradients are shorter than the clip norm.
-- Over a normal base a flow has everything to learn, and Adam is faster. A learning rate of 0.008 with a
-  weight decay of 0.1 was best or close to it for 3,000 to 90,000 records and epsilon 0.5 to 4. Without
-  decay, noise drives away the weights that no record needs.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from veilflow.engine.training import Training
-from veilflow.models.architecture import Architecture, nsf
+from veilflow.models.architecture import Architecture
 from veilflow.models.base_mixture import BaseMixture
 from veilflow.models.density_base import NORMAL, SIMPLE
+from veilflow.models.density_training import (
+    ASSUMED_RECORDS,
+    default_flow,
+    planned_training,
+    shape_noise,
+)
 from veilflow.models.domain import Box, Domain
 from veilflow.models.record_count import declared, exactly, roughly
 from veilflow.models.rehearsed_mixture import rehearsal
@@ -74,52 +72,10 @@ _WHITENING = (0.2, 0.3, 0.5)
 """How the rounds of whitening divide their share."""
 _NORMAL_REACH = 2.0
 """Radius over sqrt(dim) in the first round of whitening, where columns are about normal already."""
-_SHAPE_SHARE = 0.03
-"""Share of the squared privacy parameter that the shape of the components takes."""
 _MOST_COMPONENTS = 100
 _RECORDS_PER_COMPONENT = 150.0
 """Records times mu that each component of a mixture by EM needs."""
 _EM_STEPS = 24
-_ASSUMED_RECORDS = 10_000
-"""For the rules where the number of records is not declared."""
-_ASSUMED_RATE = 0.02
-"""The sampling rate where the number of records is not declared."""
-_BATCH = (1024, 4096)
-_OPEN_BATCH = 512
-
-_FLOW = nsf(blocks=5, hidden=(64, 64))
-_SHAPE = nsf(blocks=1, hidden=(16,), num_bins=6, radial=True)
-_OPEN_FLOW = nsf(blocks=4, hidden=(256, 256))
-"""Without noise a larger network and many small steps pay."""
-_PRIVATE: dict[str, Any] = {
-    "steps": 2000,
-    "clip_norm": 100.0,
-    "learning_rate": 8e-3,
-    "weight_decay": 0.1,
-    "optimizer": "adam",
-    "ema_decay": 0.99,
-}
-_SHAPE_CLIP = 6.0
-"""Clip norm of a shape, over the root of the number of columns."""
-_SHAPE_RATE = (2.7e-3, 2.5e-2)
-"""Learning rates of a shape with its usual share: at `_RECORDS_TIMES_MU`, and most."""
-_RECORDS_TIMES_MU = 6500.0
-_RATE_GROWS = 1.25
-"""The power of records times mu with which the rate grows."""
-_PRIVATE_SHAPE: dict[str, Any] = {
-    "steps": 1000,
-    "weight_decay": 0.0,
-    "optimizer": "sgd",
-    "ema_decay": 0.99,
-}
-_OPEN: dict[str, Any] = {
-    **_PRIVATE,
-    "steps": 10_000,
-    "clip_norm": 1e3,
-    "learning_rate": 1e-3,
-    "weight_decay": 0.0,
-    "ema_decay": 0.999,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,11 +105,11 @@ def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
     """
     budget, domain, num_records = settings.budget, settings.domain, exactly(settings.num_records)
     start = _start(settings, dim)
-    records = roughly(settings.num_records) or _ASSUMED_RECORDS
+    records = roughly(settings.num_records) or ASSUMED_RECORDS
     mixes, given = _mixes(settings, start), _given(settings, dim)
     shapes = mixes or given is not None
-    training = _training(settings, start, dim, shapes=shapes)
-    flow = settings.flow or _default_flow(budget, shapes=shapes)
+    training = planned_training(settings, start, dim, shapes=shapes)
+    flow = settings.flow or default_flow(budget, shapes=shapes)
     if start == "actnorm":
         flow = replace(flow, actnorm=True)
     _check_used(settings, dim, start, training, mixes=mixes)
@@ -180,7 +136,7 @@ def plan_density(settings: "DensityFlow", dim: int) -> DensityPlan:
             PrivateTraining(
                 settings=training,
                 noise_multiplier=(
-                    _shape_noise(training, budget) if mixes else float(budget.private)
+                    shape_noise(training, budget) if mixes else float(budget.private)
                 ),
                 num_parameters=flow.num_parameters(dim),
             )
@@ -236,36 +192,6 @@ def _start(settings: "DensityFlow", dim: int) -> str:
             "Leave start out, or give another."
         )
     return start
-
-
-def _training(settings: "DensityFlow", start: str, dim: int, *, shapes: bool) -> Training:
-    """The training with defaults for everything that the user left open."""
-    budget, num_records = settings.budget, roughly(settings.num_records)
-    rate = settings.training.rate(num_records)
-    if rate is None and num_records is not None:
-        rate = min(1.0, _batch_size(num_records, budget.epsilon) / num_records)
-    elif rate is None:
-        rate = _ASSUMED_RATE
-    defaults = dict(_PRIVATE if budget.private else _OPEN)
-    if shapes and budget.private:
-        share = 1.0 if isinstance(settings.base, BaseMixture) else _SHAPE_SHARE
-        rate_of_steps = _shape_learning_rate(num_records or _ASSUMED_RECORDS, budget, share)
-        defaults = {
-            **_PRIVATE_SHAPE,
-            "clip_norm": _SHAPE_CLIP * dim**0.5,
-            "learning_rate": rate_of_steps,
-        }
-    if start == "grid":
-        defaults["steps"] = 0
-    return settings.training.resolved(sampling_rate=rate, **defaults)
-
-
-def _batch_size(num_records: int, epsilon: float) -> float:
-    """The expected number of records in a step."""
-    if epsilon == math.inf:
-        return _OPEN_BATCH
-    least = min(_BATCH[0], max(64, num_records // 4))
-    return max(least, min(_BATCH[1], num_records * epsilon / 100))
 
 
 def _mixes(settings: "DensityFlow", start: str) -> bool:
@@ -374,32 +300,3 @@ def _mixture(settings: "DensityFlow", start: str, dim: int) -> ExpectationMaximi
         return release  # it follows from the number that is paid for
     components = release.components(num_records)
     return replace(release, num_components=components, records_per_component=None)
-
-
-def _default_flow(budget: Budget, *, shapes: bool) -> Architecture:
-    """The flow to train where the user names none."""
-    if not budget.private:
-        return _OPEN_FLOW
-    return _SHAPE if shapes else _FLOW
-
-
-def _shape_learning_rate(num_records: int, budget: Budget, share: float) -> float:
-    """Longer steps where there is less noise: it falls as records times the shape's mu grow."""
-    usual, most = _SHAPE_RATE
-    mu = calibration.gaussian_mu(budget) * (share / _SHAPE_SHARE) ** 0.5
-    known = num_records * mu / _RECORDS_TIMES_MU
-    return min(usual * known**_RATE_GROWS, most)
-
-
-def _shape_noise(training: Training, budget: Budget) -> float:
-    """The noise multiplier at which the training of a shape takes about its share."""
-    if not budget.private:
-        return 0.0
-    assert training.sampling_rate is not None
-    assert training.steps
-    return calibration.noise_multiplier(
-        calibration.part_of(budget, _SHAPE_SHARE),
-        sampling_rate=training.sampling_rate,
-        steps=training.steps,
-        bands=training.noise_bands,
-    )
