@@ -28,7 +28,6 @@ from benchmarks.generated import draw
 from benchmarks.records import Record, record
 from veilflow.flows import ShapedMixture
 from veilflow.nn.frozen import trainable_part
-from veilflow.releases.training import PrivateTraining
 
 SETS = ("fingerprints", "clusters", "sheets", "skewed")
 EPSILONS = (0.5, 1.0, 4.0)
@@ -155,7 +154,8 @@ class _Case:
         size = len(self.rows)
         budget = vf.Budget(epsilon=self.epsilon, delta=0.3 / size)
         rule = vf.DensityFlow(budget=budget, num_records=size, **self.domain).plan(COLUMNS)
-        plan = rule.release(PrivateTraining).plan(size)
+        training: Any = rule.releases[-1]
+        plan = training.plan(size)
         spread = plan.noise_multiplier / plan.expected_batch_size
         return _Numbers(
             rate=jnp.float32(variant.rate * plan.optimizer.learning_rate),

@@ -313,7 +313,8 @@ def test_the_events_of_a_start_say_every_release_of_it():
     (moments,) = estimator(row_norm=1.0, base="normal", steps=0).plan(5).releases
     assert moments.event == Together(tuple(map(Gaussian, moments.noise_multipliers)))
     assert moments.num_draws == 3 * (5 + 15)
-    (mixture,) = estimator(row_norm=1.0, num_components=1, steps=0).plan(5).releases
+    mixture, rehearsal = estimator(row_norm=1.0, num_components=1, steps=0).plan(5).releases
+    assert rehearsal.event is None
     assert mixture.event == Repeated(mixture.steps, Gaussian(mixture.noise_multiplier))
     assert mixture.num_draws == mixture.steps * (1 + 5 + 15)
     (scales,) = estimator(start="actnorm", flow=vf.maf(blocks=4), steps=0).plan(5).releases
