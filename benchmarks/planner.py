@@ -16,15 +16,19 @@ TEST = 9000
 SHAPE = vf.nsf(blocks=1, hidden=(16,), num_bins=6, radial=True)
 FLOW: dict[str, dict[str, Any]] = {
     "as planned": {},
+    "no rehearsal": {"rehearse": False},
     "mixture alone": {"training": vf.Training(steps=0)},
+    "mixture alone, no rehearsal": {"training": vf.Training(steps=0), "rehearse": False},
     "without the radial map": {"flow": replace(SHAPE, radial=False)},
     "larger shape": {"flow": replace(SHAPE, blocks=2, hidden=(32,))},
     "clip norm 1": {"training": vf.Training(clip_norm=1.0, learning_rate=0.1)},
     "Adam": {"training": vf.Training(optimizer="adam", learning_rate=3e-3, weight_decay=0.1)},
     "whitening first": {"start": "whitening"},
-    "half as many normals": {"num_components": 15},
+    "half as many normals": {"num_components": 22},
+    "twice as many normals": {"num_components": 88},
 }
-FEW = {name: FLOW[name] for name in ("as planned", "mixture alone")}
+FEW = {name: choice for name, choice in FLOW.items() if "alone" in name or "rehears" in name}
+FEW = {"as planned": {}, **FEW}
 COLUMNS = {**FEW, "no marginals": {"start": "whitening"}}
 PLANE: dict[str, dict[str, Any]] = {
     "as planned": {},
