@@ -40,6 +40,7 @@ from veilflow.releases.products import Products
 from veilflow.releases.quantile import Quantile
 from veilflow.releases.release import Derived, Release, Tools
 from veilflow.releases.rounds.newton import NewtonRounds
+from veilflow.releases.rounds.values import LikelihoodValues
 from veilflow.releases.table.cells import cells_of
 from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms, level_sizes
@@ -240,6 +241,18 @@ def _histograms(release: Release) -> dict[str, Any]:
 CODES = np.random.default_rng(1).integers(0, [3, 4, 2], (NUMBER, 3)).astype(np.int32)
 
 # -- parameters: losses and gradients without a bound ----------------------------------------------
+
+
+HOSTILE_POINTS = {
+    "nothing": (0.0, 0.0),
+    "a huge gradient": (1.0, 1e30),
+    "a huge curvature": (-1e18, 1e18),
+    "both beyond single precision": (1e38, 1e38),
+    "infinite": (np.inf, 0.0),
+    "no number": (0.5, np.nan),
+    "tiny": (1e-30, 1e-30),
+}
+"""Of a line: x and y."""
 
 
 def labelled(x: float, label: int) -> tuple[np.ndarray, int]:
@@ -445,16 +458,19 @@ CASES = (
     Case(
         NewtonRounds(start=(0.0, 0.0), scale=(1.0, 1.0), noise_multiplier=20.0, early=2, late=2),
         records=line.records(NUMBER),
-        hostile={
-            "nothing": (0.0, 0.0),
-            "a huge gradient": (1.0, 1e30),
-            "a huge curvature": (-1e18, 1e18),
-            "both beyond single precision": (1e38, 1e38),
-            "infinite": (np.inf, 0.0),
-            "no number": (0.5, np.nan),
-            "tiny": (1e-30, 1e-30),
-        },
+        hostile=HOSTILE_POINTS,
         known=lambda release: {"log_likelihood": line.log_likelihood, "log_prior": line.log_prior},
+        free={"noise_multiplier": 0.0},
+    ),
+    Case(
+        LikelihoodValues(num_points=6, noise_multiplier=20.0),
+        records=line.records(NUMBER),
+        hostile=HOSTILE_POINTS,
+        known=lambda release: {
+            "log_likelihood": line.log_likelihood,
+            "points": np.random.default_rng(2).standard_normal((6, 2)),
+            "weights": np.linspace(1.0, 0.2, 6),
+        },
         free={"noise_multiplier": 0.0},
     ),
 )

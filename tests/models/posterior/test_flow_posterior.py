@@ -11,7 +11,9 @@ import pytest
 import veilflow as vf
 from tests.models.posterior import line
 from veilflow._core.keys import Secret
+from veilflow.models.posterior import exploration, fitting
 from veilflow.models.posterior.guides import KINDS, FlatGuide, Guide
+from veilflow.releases.rounds.values import LikelihoodValues
 
 BUDGET = vf.Budget(epsilon=3.0, delta=1e-6)
 RECORDS = line.records(2000)
@@ -240,3 +242,61 @@ def test_posteriors_of_several_sets_are_combined_by_the_usual_rule():
     np.testing.assert_allclose(covariance, 2 * np.eye(2) + 1.5 * np.diag([2.0, 0.0]))
     with pytest.raises(ValueError, match="at least two"):
         vf.combine_posteriors(means[:1], [np.eye(2)])
+
+
+# -- values of the log-likelihood ------------------------------------------------------------------
+
+
+def square(theta, record):
+    """Of observations of the square of a parameter: its sign is not known."""
+    return -0.5 * ((record[1] - theta[0] ** 2) / 10) ** 2
+
+
+def of_values(**settings):
+    given = {
+        "log_likelihood": square,
+        "log_prior": lambda theta: -0.5 * theta[0] ** 2,
+        "parameters": 1,
+        "start": 0.5,
+        "flow": Guide(kind="nsf", hidden=(8,), target="values"),
+        "budget": vf.Budget(epsilon=8.0, delta=1e-6),
+    }
+    return estimator(**{**given, **settings})
+
+
+@pytest.mark.filterwarnings("ignore:there are few records")
+def test_values_find_both_modes_as_planned_and_resume(tmp_path, monkeypatch):
+    monkeypatch.setattr(exploration, "_EXPLORING", (8, 64))
+    monkeypatch.setattr(exploration, "_FINAL", (8, 64))
+    monkeypatch.setattr(fitting, "_STEPS_ON_DRAWS", 300)
+    x, _ = RECORDS
+    y = 1.0 + 10 * np.random.default_rng(0).standard_normal(len(x)).astype(np.float32)
+    made, path = of_values(), tmp_path / "run"
+    with monkeypatch.context() as patched:
+        patched.setattr(FlatGuide, "at", lambda *_, **__: (_ for _ in ()).throw(Interrupted))
+        with pytest.raises(Interrupted):
+            made.fit((x, y), progress=False, checkpoint=path)
+    asked = []
+    monkeypatch.setattr(LikelihoodValues, "run", lambda *_, **__: asked.append(1))
+    posterior = made.fit((x, y), progress=False, checkpoint=path)
+    assert not asked  # everything was released before the crash
+    assert posterior.ledger == made.plan().ledger
+    # the rounds, five rounds of values, and what noise on a grid costs
+    assert len(posterior.ledger.entries) == 7
+    assert posterior.guarantee.epsilon == pytest.approx(8.0, rel=2e-3)
+    draws = posterior.sample(2000, seed=0)[:, 0]
+    assert 0.2 < (draws > 0).mean() < 0.8
+    assert np.median(np.abs(draws)) == pytest.approx(np.sqrt(y.mean()), abs=0.25)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"training": vf.Training(steps=5)}, "without steps"),
+        ({"precondition": False}, "there must be steps"),
+        ({"parameters": 13}, "at most 12 parameters"),
+    ],
+)
+def test_values_with_settings_that_are_not_for_them_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        of_values(**settings)

@@ -17,6 +17,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
@@ -29,6 +30,7 @@ from veilflow.releases.rounds.surrogate import LogPrior, Surrogate
 LogTarget = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
 _STEPS, _DRAWS, _RATE = 600, 256, 0.02
+_STEPS_ON_DRAWS = 1500
 _NORMAL = 1e-3
 """Variance of the log-weights below which the target is the normal that the guide starts as."""
 _WIDER = 1.3
@@ -73,6 +75,36 @@ def fitted_to(
         return guide
     words = jnp.asarray(secret.words("fitting", 0, 1)[0])
     return _optimized(target, guide, around or guide.place, words)
+
+
+def fitted_to_draws(
+    guide: FlatGuide, draws: Float[np.ndarray, "draws dim"], *, secret: Secret
+) -> FlatGuide:
+    """The guide of the largest likelihood of draws from the target: forward KL. Post-processing."""
+    words = jnp.asarray(secret.words("fitting", 0, 1)[0])
+    return _likeliest(guide, jnp.float32(draws), words)
+
+
+@eqx.filter_jit
+def _likeliest(guide: FlatGuide, draws: Float[Array, "draws dim"], words: Any) -> FlatGuide:
+    optimizer = optax.adam(optax.cosine_decay_schedule(_RATE / 2, _STEPS_ON_DRAWS))
+
+    def step(carry: Any, key: Any) -> tuple[Any, None]:
+        numbers, state = carry
+        batch = draws[jax.random.randint(key, (2 * _DRAWS,), 0, draws.shape[0])]
+
+        def loss_of(numbers: Array) -> Array:
+            moved = eqx.tree_at(lambda g: g.numbers, guide, numbers)
+            return -jnp.mean(jax.vmap(moved.flow().log_prob)(batch))
+
+        gradient = jax.grad(loss_of)(numbers)
+        gradient = jnp.where(jnp.isfinite(gradient), gradient, 0.0)
+        updates, state = optimizer.update(gradient, state)
+        return (numbers + updates, state), None
+
+    start = (guide.numbers, optimizer.init(guide.numbers))
+    (numbers, _), _ = jax.lax.scan(step, start, jax.random.split(wrap(words), _STEPS_ON_DRAWS))
+    return eqx.tree_at(lambda g: g.numbers, guide, numbers)
 
 
 @eqx.filter_jit

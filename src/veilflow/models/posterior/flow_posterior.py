@@ -4,7 +4,8 @@ After Su et al., "Differentially private normalizing flows for density estimatio
 variational inference with application to electronic health records" (2023), made sound (a public
 divisor, no BatchNorm, the PLD accountant) and turned around: instead of thousands of noisy steps in the
 units of the parameters, a few rounds release where the posterior lies and how wide it is, and the guide
-is fitted to what was released. Steps through the engine remain, for shapes that are not normal.
+is fitted to what was released. For shapes that are not normal, rounds of values follow
+(`Guide(target="values")`). Steps through the engine remain.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from veilflow.releases.release import Query, Release
 from veilflow.releases.rounds.newton import NewtonRounds
 from veilflow.releases.rounds.statistics import LogLikelihood
 from veilflow.releases.rounds.surrogate import LogPrior
+from veilflow.releases.rounds.values import LikelihoodValues
 from veilflow.releases.training import PrivateTraining
 
 
@@ -112,6 +114,8 @@ class FlowPosterior(Estimator[FittedPosterior]):
             start=lambda name, value: plans.one_each(name, fields.finite, value, self.dim),
             scale=lambda name, value: plans.one_each(name, fields.positive, value, self.dim),
         )
+        assert isinstance(self.flow, Guide)
+        plans.check_values(self.flow, self.dim)
         _ = self._training  # refuses settings that do not go together
 
     @property
@@ -135,7 +139,13 @@ class FlowPosterior(Estimator[FittedPosterior]):
         return PosteriorPlan(
             model="FlowPosterior",
             budget=self.budget,
-            releases=plans.releases(self.budget, rounds, training, num_parameters=size),
+            releases=plans.releases(
+                self.budget,
+                rounds,
+                training,
+                num_parameters=size,
+                values=self.flow.target == "values",
+            ),
             declared=("likelihood", "prior", "start", "scale"),
             num_records=self.num_records,
             seeded=self.seed is not None,
@@ -160,6 +170,9 @@ class FlowPosterior(Estimator[FittedPosterior]):
         functions: Any = {"log_likelihood": self.log_likelihood, "log_prior": self.log_prior}
         if isinstance(release, PrivateTraining):
             return Query(fit.source.records, {"task": parts.task(release, fit, **functions)})
+        if isinstance(release, LikelihoodValues):
+            asked = parts.explored(fit, log_prior=self.log_prior).next_question()
+            return Query(fit.source.records, {"log_likelihood": self.log_likelihood, **asked})
         return Query(fit.source.records, functions)
 
     def assemble(self, fit: Fit) -> FittedPosterior:
@@ -183,7 +196,7 @@ class FlowPosterior(Estimator[FittedPosterior]):
         return plans.resolved_training(
             self.training,
             budget=self.budget,
-            objective=self.flow.objective,
+            flow=self.flow,
             precondition=self.precondition,
             num_records=self.num_records,
         )

@@ -35,6 +35,7 @@ from veilflow.nn.masked import MaskedDense
 
 KINDS = ("maf", "iaf", "nsf", "realnvp", "full-rank", "mean-field")
 OBJECTIVES = ("free-energy", "renyi", "forward-kl", "wasserstein", "sliced-wasserstein")
+TARGETS = ("quadratic", "values")
 _GAUSSIAN = ("full-rank", "mean-field")
 _MAX_BLOCKS, _MAX_LAYERS = 100, 10
 _MIX = 0x9E3779B1
@@ -51,8 +52,13 @@ class Guide:
         blocks: Number of blocks of a flow.
         hidden: Sizes of the hidden layers in each block's network.
         num_bins: Number of bins of a spline.
+        target: What is released for the guide to be fitted to. "quadratic": gradients and curvatures,
+            which make a normal posterior, up to the prior. "values": values of the log-likelihood at
+            some hundred points as well, for posteriors that are bent or have several modes. Give a
+            flow that can follow: `Guide(kind="nsf", blocks=3, hidden=(32,), target="values")`.
         objective: The divergence that is minimized: "free-energy", "renyi", "forward-kl",
-            "wasserstein" or "sliced-wasserstein".
+            "wasserstein" or "sliced-wasserstein". With values the likelihood of draws is maximized,
+            which is "forward-kl", whatever the objective is.
         noise_aware: Whether the width of the posterior includes the uncertainty that the privacy
             noise adds to its location. Without it the posterior is narrower than is honest.
         num_draws: Draws of the guide in each noisy step. All records share them, and each record's
@@ -66,6 +72,7 @@ class Guide:
     objective: str = "free-energy"
     noise_aware: bool = True
     num_draws: int = 64
+    target: str = "quadratic"
 
     def __post_init__(self) -> None:
         if not isinstance(self.hidden, list | tuple) or len(self.hidden) > _MAX_LAYERS:
@@ -80,6 +87,7 @@ class Guide:
             hidden=fields.each(fields.count()),
             num_bins=fields.count(at_least=2),
             objective=fields.word(*OBJECTIVES),
+            target=fields.word(*TARGETS),
             noise_aware=fields.flag,
             num_draws=fields.count(),
         )

@@ -13,7 +13,8 @@ from veilflow._core.errors import FewRecordsWarning
 from veilflow.flows import FixedLinear
 from veilflow.models.estimator import Fit
 from veilflow.models.posterior import training
-from veilflow.models.posterior.fitting import Target, fitted_to
+from veilflow.models.posterior.exploration import Explored
+from veilflow.models.posterior.fitting import Target, fitted_to, fitted_to_draws
 from veilflow.models.posterior.guides import FlatGuide
 from veilflow.models.posterior.posterior_plan import PosteriorPlan
 from veilflow.privacy.guarantees import Sensitive
@@ -21,6 +22,7 @@ from veilflow.privacy.unit import Unit
 from veilflow.releases.rounds.newton import NewtonRounds
 from veilflow.releases.rounds.statistics import LogLikelihood
 from veilflow.releases.rounds.surrogate import LogPrior, Surrogate, normal_of
+from veilflow.releases.rounds.values import LikelihoodValues, Values
 from veilflow.releases.training import PrivateTraining, Task, trained
 from veilflow.tabular import arrays
 from veilflow.tabular.io import read_rows
@@ -119,7 +121,9 @@ def facts(fit: Fit) -> dict[str, Any]:
 def warn_of_noise(fit: Fit) -> None:
     """Warn where noise hid the records, in some directions or altogether."""
     surrogate = _surrogate(fit)
-    if surrogate is not None and surrogate.unknown:
+    # between two modes there may be no curvature, and values tell of both
+    unexplored = not any(one.significant for one in _values(fit))
+    if surrogate is not None and surrogate.unknown and unexplored:
         warnings.warn(
             f"in {surrogate.unknown} of {_plan(fit).dim} directions the released numbers cannot be "
             "told from noise: there the posterior is the prior, within three times the scale. More "
@@ -135,6 +139,11 @@ def _untrained(fit: Fit, log_prior: LogPrior) -> FlatGuide:
     plan, surrogate = _plan(fit), _surrogate(fit)
     if surrogate is None:
         return _declared(fit)
+    if plan.flow.target == "values" and explored(fit, log_prior=log_prior).informative:
+        draws = explored(fit, log_prior=log_prior).draws(noise_aware=plan.flow.noise_aware)
+        moments = draws.mean(axis=0), np.atleast_2d(np.cov(draws.T))
+        guide = FlatGuide.at(plan.flow, *moments, secret=fit.secret)
+        return fitted_to_draws(guide, draws, secret=fit.secret)
     if plan.flow.noise_aware:
         surrogate = surrogate.aware()
     moments = normal_of(surrogate, log_prior)
@@ -151,6 +160,25 @@ def _declared(fit: Fit) -> FlatGuide:
     plan = _plan(fit)
     covariance = np.diag(np.array(plan.scale) ** 2)
     return FlatGuide.at(plan.flow, np.array(plan.start), covariance, secret=fit.secret)
+
+
+def explored(fit: Fit, *, log_prior: LogPrior) -> Explored:
+    """What the rounds and the rounds of values so far have released."""
+    plan, surrogate = _plan(fit), _surrogate(fit)
+    assert surrogate is not None
+    return Explored(
+        start=np.array(plan.start),
+        scale=np.array(plan.scale),
+        surrogate=surrogate,
+        log_prior=log_prior,
+        values=_values(fit),
+        secret=fit.secret,
+    )
+
+
+def _values(fit: Fit) -> tuple[Values, ...]:
+    asked = [one.purpose for one in _plan(fit).releases if isinstance(one, LikelihoodValues)]
+    return tuple(fit.released[name] for name in asked if name in fit.released)
 
 
 def _surrogate(fit: Fit) -> Surrogate | None:

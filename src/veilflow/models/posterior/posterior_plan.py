@@ -5,6 +5,7 @@ from typing import Any
 
 from veilflow._core import fields
 from veilflow.engine.training import Training
+from veilflow.models.posterior.exploration import num_points
 from veilflow.models.posterior.guides import Guide
 from veilflow.privacy import calibration
 from veilflow.privacy.budget import Budget
@@ -12,10 +13,14 @@ from veilflow.privacy.unit import Unit
 from veilflow.releases.plan import FitPlan, spending
 from veilflow.releases.release import Release
 from veilflow.releases.rounds.newton import NewtonRounds
+from veilflow.releases.rounds.values import LikelihoodValues
 from veilflow.releases.training import PrivateTraining
 
 _ROUNDS_SHARE = 0.6
 """Share of the budget that the rounds take where steps follow, in squared signal-to-noise ratio."""
+_BEFORE_VALUES = 0.3
+"""The same where values of the log-likelihood follow."""
+_MOST_WITH_VALUES = 12
 _STEPS_WITHOUT_PRIVACY = 400
 _UNCLIPPED = 1e9
 _FREE_ENERGY = "free-energy"
@@ -53,8 +58,9 @@ def releases(
     training: Training,
     *,
     num_parameters: int,
+    values: bool = False,
 ) -> tuple[Release, ...]:
-    """Rounds, if any, and steps of a resolved training, which together spend the budget.
+    """Rounds, if any, with values or steps of a resolved training; together they spend the budget.
 
     Raises:
         BudgetError: Nothing is left for one of the two.
@@ -63,20 +69,53 @@ def releases(
     queries: list[Release] = []
     if rounds is not None:
         noise = unpriced
-        if budget.private and training.steps:
-            noise = 1 / (calibration.gaussian_mu(budget) * _ROUNDS_SHARE**0.5)
+        if budget.private and (training.steps or values):
+            share = _BEFORE_VALUES if values else _ROUNDS_SHARE
+            noise = _noise_of(budget, share)
         queries.append(replace(rounds, noise_multiplier=noise))
+        if values:
+            queries += _rounds_of_values(budget, len(rounds.start))
     if training.steps:
         price = {"noise_multiplier": unpriced, "num_parameters": num_parameters}
         queries.append(PrivateTraining(settings=training, **price))
     return spending(budget, tuple(queries), unit=Unit.RECORD)
 
 
+def check_values(flow: Guide, dim: int) -> None:
+    """Raise if there are too many parameters for values at points."""
+    if flow.target == "values" and dim > _MOST_WITH_VALUES:
+        raise ValueError(
+            f'target="values" is for at most {_MOST_WITH_VALUES} parameters, got {dim}: points in more '
+            'dimensions are too far from each other. Give target="quadratic".'
+        )
+
+
+def _rounds_of_values(budget: Budget, dim: int) -> list[Release]:
+    """Rounds of values with equal shares of what the rounds leave."""
+    numbers = num_points(dim)
+    share = (1 - _BEFORE_VALUES) / len(numbers)
+    noise = _noise_of(budget, share) if budget.private else 0.0
+    return [
+        LikelihoodValues(
+            purpose=f"values of the log-likelihood, {i + 1}",
+            round_=i,
+            num_points=number,
+            noise_multiplier=noise,
+        )
+        for i, number in enumerate(numbers)
+    ]
+
+
+def _noise_of(budget: Budget, share: float) -> float:
+    """The noise multiplier of a release with this share of the price, in squared mu."""
+    return 1 / (calibration.gaussian_mu(budget) * share**0.5)
+
+
 def resolved_training(
     training: Training,
     *,
     budget: Budget,
-    objective: str,
+    flow: Guide,
     precondition: bool,
     num_records: int | None,
 ) -> Training:
@@ -94,14 +133,21 @@ def resolved_training(
     }
     if not budget.private:
         defaults["clip_norm"] = _UNCLIPPED
-        defaults["steps"] = _STEPS_WITHOUT_PRIVACY if objective == _FREE_ENERGY else 0
+        by_steps = flow.objective == _FREE_ENERGY and flow.target == "quadratic"
+        defaults["steps"] = _STEPS_WITHOUT_PRIVACY if by_steps else 0
     rate = training.rate(num_records)
     settings = training.resolved(sampling_rate=1.0 if rate is None else rate, **defaults)
     _check_rounds_or_steps(training, settings.steps, precondition, num_records)
-    if settings.steps and objective != _FREE_ENERGY:
+    if flow.target == "values" and (settings.steps or not precondition):
         raise ValueError(
-            f"steps are for the free energy, a sum over records. objective={objective!r} is not one: "
-            "it sees records through the rounds only. Give steps=0."
+            'a guide with target="values" is fitted to what rounds release, without steps. Leave out '
+            'training and precondition, or give target="quadratic".'
+        )
+    if settings.steps and flow.objective != _FREE_ENERGY:
+        raise ValueError(
+            "steps are for the free energy, a sum over records. "
+            f"objective={flow.objective!r} is not one: it sees records through the rounds only. Give "
+            "steps=0."
         )
     if settings.steps:
         # only for its refusals: steps come after the rounds, when these are already paid for

@@ -27,6 +27,7 @@ from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import gaussian_once
 from veilflow.releases.release import Release, Tools, gaussians
+from veilflow.releases.rounds.lengths import NOISE_RANGE
 from veilflow.releases.rounds.state import State, next_state, surrogate_of, with_lengths
 from veilflow.releases.rounds.statistics import (
     BINS,
@@ -39,8 +40,6 @@ from veilflow.releases.rounds.surrogate import LogPrior, Surrogate, prior_parts
 
 _COUNTS_SHARE, _LATE_SHARE = 0.08, 0.62
 """Shares of the price, in squared mu, of counts of lengths and of the late rounds."""
-_NOISE = (1e-3, 1e6)
-"""Range of noise multipliers that is searched."""
 _MOST_ROUNDS = 1000
 _DRAWS = 8
 """Draws of the posterior at which late rounds evaluate records, half of them mirrored."""
@@ -127,7 +126,7 @@ class NewtonRounds(Release):
 
     def priced(self, budget: Budget, others: Ledger) -> Self:
         guess = 1 / calibration.gaussian_mu(budget)
-        return self._with_least_noise(budget, others, bracket=_NOISE, guess=guess)
+        return self._with_least_noise(budget, others, bracket=NOISE_RANGE, guess=guess)
 
     def run(
         self,

@@ -1,12 +1,7 @@
 """The state of the search, and pure functions from released numbers to the next state.
 
 Nothing here sees a record: a state follows from declared numbers and from the releases of earlier
-rounds.
-
-Bounds for what records contribute are read from noisy counts of lengths. With many records every
-relevant bin stands out by itself. With few, a bin may hide a good part of them, and a bound below that
-bin would cut them off: the sums would be wrong, and nothing would show it. So with few records several
-bins are read together, and the bound of gradients lies well above these lengths.
+rounds. Bounds for what records contribute are read from noisy counts of lengths (`lengths.py`).
 """
 
 from dataclasses import dataclass, replace
@@ -14,21 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from veilflow.releases.rounds.statistics import SENSITIVITY, bin_tops, unpacked
+from veilflow.releases.rounds.lengths import Counts, Lengths, read_counts
+from veilflow.releases.rounds.statistics import SENSITIVITY, unpacked
 from veilflow.releases.rounds.surrogate import VAGUE, PriorParts, Surrogate
 
-_CERTAIN = 4.5
-"""Deviations of the noise above which a bin is considered occupied: there are thousands of bins."""
-_QUANTILE = 0.98
-"""Share of the lengths that lie below the bound."""
-_ENOUGH = 80.0
-"""Records in occupied bins over the noise multiplier of a count: with fewer, another bin may hide a
-twelfth of them."""
-_WIDTHS = (1, 2, 4, 8)
-"""Numbers of neighboring bins that are read together if records are few."""
-_ABOVE = (2.0, 1.0)
-"""The bounds over the longest lengths if records are few. Clipping a gradient moves the posterior;
-clipping a curvature widens it, as its noise does."""
 _FLOOR = 1.5
 """Floor of curvatures, in units of the largest eigenvalue of their noise."""
 _KNOWN = 2.0
@@ -39,84 +23,6 @@ _ALIKE = 2.0
 """Coordinates that differ by less than this factor in any direction share their counts of lengths."""
 Vector = Float[np.ndarray, " dim"]
 Matrix = Float[np.ndarray, "dim dim"]
-Counts = Float[np.ndarray, "2 bins"]
-
-
-@dataclass(frozen=True)
-class Lengths:
-    """Estimates from counts of lengths.
-
-    Attributes:
-        bounds: Of gradients and of curvatures; infinite if nothing is significant.
-        num_records: Estimated number of records.
-        few: Whether records are few for the noise, so that the bounds are uncertain.
-    """
-
-    bounds: tuple[float, float]
-    num_records: float
-    few: bool
-
-    @property
-    def significant(self) -> bool:
-        """Whether both bounds are significant."""
-        return bool(np.isfinite(self.bounds).all())
-
-
-def read_counts(counts: Float[np.ndarray, "2 bins"], noise: float) -> Lengths:
-    """Estimate bounds and the number of records from noisy counts of lengths.
-
-    Args:
-        counts: Noisy `length_counts` of gradients and of curvatures.
-        noise: The noise multiplier; 0 for none.
-    """
-    level = _level(noise)
-    occupied = np.where(counts > level, counts, 0.0)
-    tops = bin_tops()
-    bounds: list[float] = []
-    for row in occupied:
-        # records without information, in the first bin, do not affect the bounds of others
-        row = np.append(0.0, row[1:])
-        if not row.any() or row.sum() < _ENOUGH * noise:
-            return read_few(counts, noise)
-        bounds.append(float(tops[np.searchsorted(np.cumsum(row), _QUANTILE * row.sum())]))
-    return Lengths((bounds[0], bounds[1]), float(max(1.0, occupied.sum(axis=1).mean())), few=False)
-
-
-def read_few(counts: Float[np.ndarray, "2 bins"], noise: float) -> Lengths:
-    """The same if records are few: several bins are read together, with a margin above them."""
-    level, tops = _level(noise), bin_tops()
-    bounds: list[float] = []
-    occupied = np.where(counts > level, counts, 0.0)
-    for i, noisy in enumerate(counts):
-        occupied[i, 1:] = _significant(noisy[1:], level)
-        filled = 1 + np.flatnonzero(occupied[i, 1:])
-        bounds.append(float(_ABOVE[i] * tops[filled[-1]]) if len(filled) else np.inf)
-    return Lengths((bounds[0], bounds[1]), float(max(1.0, occupied.sum(axis=1).mean())), few=True)
-
-
-def _level(noise: float) -> float:
-    """The count above which a bin is considered occupied."""
-    return max(_CERTAIN * noise * SENSITIVITY, 0.5)
-
-
-def _significant(noisy: Float[np.ndarray, " bins"], level: float) -> Float[np.ndarray, " bins"]:
-    """The counts of neighboring bins that are significant together, 0 elsewhere.
-
-    The most significant window is taken first, then the next among the remaining bins.
-    """
-    occupied, left = np.zeros(len(noisy)), noisy.copy()
-    while True:
-        # the deviation of a sum of bins grows with the square root of their number
-        windows = [
-            (sums / width**0.5, width)
-            for width in _WIDTHS
-            for sums in [np.convolve(left, np.ones(width), mode="valid")]
-        ]
-        scores, width = max(windows, key=lambda pair: pair[0].max())
-        if scores.max() <= level:
-            return occupied
-        window = slice(scores.argmax(), scores.argmax() + width)
-        occupied[window], left[window] = noisy[window], -np.inf
 
 
 @dataclass(frozen=True)
@@ -184,11 +90,9 @@ def with_lengths(state: State, factor: Matrix, counts: Counts, *, noise: float) 
         noise: Their noise multiplier.
     """
     seen = (*state.counts, (factor, counts))
-    lengths = read_counts(counts, noise)
-    if lengths.few:
-        # lengths are similar in similar coordinates: the mean of their counts is more precise
-        alike = [counts for at, counts in seen if _are_alike(at, factor)]
-        lengths = read_few(np.mean(alike, axis=0), noise / len(alike) ** 0.5)
+    # lengths are similar in similar coordinates: the mean of their counts is more precise
+    alike = [counts for at, counts in seen if _are_alike(at, factor)]
+    lengths = read_counts(np.mean(alike, axis=0), noise / len(alike) ** 0.5)
     state = replace(state, counts=seen, significant=lengths.significant)
     return replace(state, factor=factor, lengths=lengths) if lengths.significant else state
 

@@ -58,7 +58,7 @@ def clipped_statistics(
         bounds: Of the length of the gradient and of the Frobenius norm of the curvature, in
             coordinates.
     """
-    total = _over_chunks(_clipped, log_likelihood, records.open(), draws, factor, np.array(bounds))
+    total = over_chunks(_clipped, log_likelihood, records.open(), draws, factor, np.array(bounds))
     return ClippedSum(total, SENSITIVITY)
 
 
@@ -74,7 +74,7 @@ def length_counts(
     Guarantee:
         A record adds 1 to one bin of each row, so it moves the counts by `SENSITIVITY`.
     """
-    counts = _over_chunks(_counted, log_likelihood, records.open(), draws, factor, np.ones(2))
+    counts = over_chunks(_counted, log_likelihood, records.open(), draws, factor, np.ones(2))
     return ClippedSum(counts.reshape(2, BINS), SENSITIVITY)
 
 
@@ -99,18 +99,20 @@ def unpacked(
     return total[:dim] * bounds[0], curvature + np.triu(curvature, 1).T
 
 
-def _over_chunks(
-    of_chunk: Any,
-    log_likelihood: LogLikelihood,
-    records: PyTree,
-    draws: np.ndarray,
-    factor: np.ndarray,
-    bounds: np.ndarray,
+def over_chunks(
+    of_chunk: Any, log_likelihood: LogLikelihood, records: PyTree, *public: np.ndarray
 ) -> Float[np.ndarray, " numbers"]:
-    """The sum over all records, in float32 within a chunk and in float64 over chunks."""
+    """The sum over all records, in float32 within a chunk and in float64 over chunks.
+
+    Args:
+        of_chunk: From the likelihood, records, whether each is one or padding, and `public`, to a sum.
+        log_likelihood: The log-likelihood of one record.
+        records: Arrays with the record as first axis.
+        public: Declared or released arrays.
+    """
     arrays = jax.tree.map(np.asarray, records)
     number, total = len(jax.tree.leaves(arrays)[0]), 0.0
-    settings = jax.tree.map(jnp.float32, (draws, factor, bounds))
+    settings = jax.tree.map(jnp.float32, public)
     for start in range(0, max(number, 1), _CHUNK):  # without records, one empty chunk
         stop = min(start + _CHUNK, number)
 
@@ -153,8 +155,8 @@ def _clipped(
 
     def share(*parts: Array) -> Array:
         good = jnp.all(jnp.isfinite(jnp.concatenate(parts)))
-        cut = [_cut(part, bounds[i]) for i, part in enumerate(parts)]
-        return jnp.where(good, jnp.concatenate(cut), 0.0)
+        shares = [cut(part, bounds[i]) for i, part in enumerate(parts)]
+        return jnp.where(good, jnp.concatenate(shares), 0.0)
 
     def total(said: tuple[Array, Array], index: Any) -> Array:
         return jnp.sum(jnp.where(here[:, None], jax.vmap(share)(*said), 0.0), axis=0)
@@ -163,7 +165,7 @@ def _clipped(
     return after_barrier(total, said, needed=jnp.any(here))
 
 
-def _cut(part: Float[Array, " numbers"], bound: Float[Array, ""]) -> Float[Array, " numbers"]:
+def cut(part: Float[Array, " numbers"], bound: Float[Array, ""]) -> Float[Array, " numbers"]:
     """`part / bound`, clipped to a length of 1; a vector that overflows becomes 0."""
     scaled = part / bound
     # divided by the largest entry first, so that squares do not overflow
@@ -185,16 +187,21 @@ def _counted(
 ) -> Float[Array, " counts"]:
     def places(record: Any) -> Array:
         parts = _of_record(log_likelihood, record, draws, factor)
-        lengths = jnp.stack([_length(part) for part in parts])
-        bins = jnp.ceil((jnp.log2(lengths) - _LOWEST) * _BINS_PER_OCTAVE) - 1
-        bins = jnp.where(jnp.isnan(bins), BINS - 1, jnp.clip(bins, 0, BINS - 1))
-        return jax.nn.one_hot(bins.astype(jnp.int32), BINS).ravel()
+        return one_hot_lengths(jnp.stack([length_of(part) for part in parts])).ravel()
 
     counts = jax.vmap(places)(records)
     return jnp.sum(jnp.where(here[:, None], counts, 0.0), axis=0)
 
 
-def _length(part: Float[Array, " numbers"]) -> Float[Array, ""]:
+def one_hot_lengths(lengths: Float[Array, "*parts"]) -> Float[Array, "*parts bins"]:
+    """A 1 in the bin of each length, in the last bin if it is no number."""
+    bins = jnp.ceil((jnp.log2(lengths) - _LOWEST) * _BINS_PER_OCTAVE) - 1
+    bins = jnp.where(jnp.isnan(bins), BINS - 1, jnp.clip(bins, 0, BINS - 1))
+    return jax.nn.one_hot(bins.astype(jnp.int32), BINS)
+
+
+def length_of(part: Float[Array, " numbers"]) -> Float[Array, ""]:
+    """The length of a vector, without overflow."""
     largest = jnp.max(jnp.abs(part))
     safe = jnp.where(largest > 0, largest, 1.0)
     return jnp.where(largest > 0, largest * jnp.sqrt(jnp.sum((part / safe) ** 2)), 0.0)
