@@ -19,7 +19,7 @@ from veilflow.engine import Optimizer, Secret
 from veilflow.privacy.guarantees import Sensitive
 
 RECORDS, FRESH, SCALE = 300, 4_000, 3.0
-DRAWS, REJECTED = 50_000, 1_000
+DRAWS, REJECTED, _JUDGED = 50_000, 5_000, 1_000
 _PER_AXIS = 401
 _CELLS = 40
 """Of equal shares of the grid's marginal, for total variation; for the test of fit, a fifth of them."""
@@ -160,12 +160,15 @@ def perform(method: str, *, epsilon: float, shift: int = 0) -> dict[str, Any]:
             log_z=grid.log_z,
             exact=grid.draw(2_000, seed=4 + shift),
         )
+        weights = found.diagnosis.importance
         result["objections"] = len(found.objections)
-        result["effective_share"] = found.importance.effective_share
-        result["divergence"] = found.importance.gap
+        result["estimate"] = weights.total_variation
+        result["effective_share"] = weights.effective_share
+        result["pareto_k"] = weights.pareto_k
+        result["divergence"] = found.gap
     result["distance"] = max(grid.distances(np.asarray(thetas)))
     fresh, labels = records(FRESH, seed=5)
-    scores = 1 / (1 + np.exp(-(thetas[:REJECTED, :1] * fresh[:, 0] + thetas[:REJECTED, 1:])))
+    scores = 1 / (1 + np.exp(-(thetas[:_JUDGED, :1] * fresh[:, 0] + thetas[:_JUDGED, 1:])))
     aucs = [auc(labels, each) for each in scores]
     ledger = vf.Ledger().spend(event.event(epsilon), purpose="model")
     if assumption is not None:

@@ -17,46 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reproductions.expm_nf.data import Data, stays
+from reproductions.expm_nf.features import OPEN
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_NAMES = {
-    "systolic blood pressure": "SysABP",
-    "diastolic blood pressure": "DiasABP",
-    "mean blood pressure": "MAP",
-    "heart rate": "HR",
-    "respiratory rate": "RespRate",
-    "temperature": "Temp",
-    "glascow coma scale total": "GCS",
-    "weight": "Weight",
-    "height": "Height",
-    "fraction inspired oxygen": "FiO2",
-    "oxygen saturation": "SaO2",
-    "partial pressure of oxygen": "PaO2",
-    "partial pressure of carbon dioxide": "PaCO2",
-    "ph": "pH",
-    "bicarbonate": "HCO3",
-    "lactate": "Lactate",
-    "sodium": "Na",
-    "potassium": "K",
-    "magnesium": "Mg",
-    "glucose": "Glucose",
-    "blood urea nitrogen": "BUN",
-    "creatinine": "Creatinine",
-    "alanine aminotransferase": "ALT",
-    "asparate aminotransferase": "AST",
-    "alkaline phosphate": "ALP",
-    "bilirubin": "Bilirubin",
-    "albumin": "Albumin",
-    "cholesterol": "Cholesterol",
-    "hematocrit": "HCT",
-    "platelets": "Platelets",
-    "white blood cell count": "WBC",
-    "troponin-i": "TroponinI",
-    "troponin-t": "TroponinT",
-}
-"""MIMIC-Extract's names (with its spelling) and those of the challenge."""
 
 _OLDEST = 91.0
 """Ages above 89 are written as 300 in MIMIC: this is what they are taken for."""
@@ -134,9 +98,9 @@ def _events(vitals: "pd.DataFrame", people: "pd.DataFrame") -> "pd.DataFrame":
     lists = []
     for column in vitals.columns:
         name = column[0] if isinstance(column, tuple) else column
-        if name in _NAMES:
+        if name in OPEN:
             value = vitals[column].to_numpy()
-            lists.append(pd.DataFrame(place | {"parameter": _NAMES[name], "value": value}))
+            lists.append(pd.DataFrame(place | {"parameter": OPEN[name], "value": value}))
     age = np.minimum(people["age"].to_numpy(float), _OLDEST)
     gender = (people["gender"] == "M").to_numpy(float)
     for name, value in (("Age", age), ("Gender", gender)):

@@ -12,9 +12,9 @@ import veilflow as vf
 from reproductions.expm_nf import adult
 from reproductions.expm_nf import data as icu
 
-_BOUND = 4.0
+BOUND = 4.0
 """Of scaled values of series; see `data.py`."""
-_HIDDEN = 16
+HIDDEN = 16
 
 
 class Problem(NamedTuple):
@@ -25,6 +25,8 @@ class Problem(NamedTuple):
     test: tuple[Any, np.ndarray]
     bounds: tuple[float, float]
     network: Any
+    kind: str | None = None
+    """What settings were searched for, "lr" or "grud"; None for those of a first guess."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,10 @@ def _icu(task: str, kind: str) -> Callable[[], Problem]:
         parts = icu.load(task)
         train, dev, test = ((features(part), part.labels) for part in parts)
         if kind == "grud":
-            network: Any = vf.expm.GruD(num_features=len(icu.NAMES), hidden=_HIDDEN)
-            return Problem(train, dev, test, (-_BOUND, _BOUND), network)
+            network: Any = vf.expm.GruD(num_features=len(icu.NAMES), hidden=HIDDEN)
+            return Problem(train, dev, test, (-BOUND, BOUND), network, kind)
         network = vf.expm.Logistic(num_features=train[0].shape[1])
-        return Problem(train, dev, test, (-1, 1), network)
+        return Problem(train, dev, test, (-1, 1), network, kind if kind == "lr" else None)
 
     return load
 

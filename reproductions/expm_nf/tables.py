@@ -18,11 +18,11 @@ from veilflow.privacy.assumptions import Unproved
 Find = Callable[[Task], Run | None]
 """From a task to its finished run, if it is."""
 
-_MOST = {"flow": 3, "flow-longer": 1, "dp-sgd-l2": 5}
+_MOST = {"flow-longer": 1, "dp-sgd-l2": 5, "dp-sgd-rdp": 5}
 """Seeds of a method, at most: each of these fits takes long, or is there to be compared only."""
 _FEWER = {"adult-tenth": 5, "last-mortality": 5, "last-stay": 5}
 _FEWER |= dict.fromkeys((f"adult-{num}" for num in (30, adult.MOST)), 3)
-_FEWER |= dict.fromkeys(("grud-mortality", "grud-stay"), 2)
+_FEWER |= dict.fromkeys(("grud-mortality", "grud-stay"), 3)
 
 TITLES = {
     **{name: facts.title for name, facts in SETS.items()},
@@ -30,6 +30,8 @@ TITLES = {
     AUDIT: "generated canaries",
     f"{TIME}/lr-mortality": "LR",
     f"{TIME}/grud-mortality": "GRU-D",
+    f"{TIME}/lr-stay": "LR (long stay)",
+    f"{TIME}/grud-stay": "GRU-D (long stay)",
 }
 SHEET = Sheet(
     blocks=BLOCKS,
@@ -45,10 +47,10 @@ def seeds_of(data: str, method: str, most: int) -> int:
     """How many fits make a median: ten, and fewer where ten would take too long."""
     if data in (EXACT, AUDIT) or data.startswith(TIME):
         return 1
-    if method == "non-private" and not data.startswith("grud"):
-        return 1  # one minimum, whatever the seed
-    if method.startswith("flow") and data.startswith("grud"):
-        return 1
+    if method.startswith("non-private") and not data.startswith("grud"):
+        return 1  # the same minimum, whatever the seed
+    if method == "flow" and data == "generated":
+        return 3
     return min(most, _FEWER.get(data, most), _MOST.get(method, most))
 
 

@@ -9,15 +9,17 @@ from pyarrow import csv
 
 import veilflow as vf
 from veilflow.cli import classifier
+from veilflow.engine.optimizer import OPTIMIZERS, SCHEDULES
 from veilflow.models.expm.classifier_plan import MODELS
-from veilflow.releases.expm.draw import SAMPLERS, sampler_of
-from veilflow.releases.expm.flow_sampler import FlowSampler
+from veilflow.releases.expm.draw import SAMPLERS, ExponentialDraw, sampler_of
+from veilflow.releases.expm.flow_sampler import FLOWS, FlowSampler
 from veilflow.releases.expm.hmc import HmcSampler
 from veilflow.releases.expm.loss import LOSSES
 
 FIT = ("fit", "classifier", "data.csv", "--label", "answer", "--classes", "no, yes")
 SPEND = ("--epsilon", 50, "--prior-scale", 3, "--low", -1, "--high", 1, "--num-records", 200)
 NEW = (*FIT, *SPEND, "--out", "m.veil")
+SLOW = vf.engine.Optimizer(learning_rate=1e-2, schedule="constant")
 TINY = {
     "flow": FlowSampler(flow="planar", blocks=1, steps=2, samples=4),
     "hmc": HmcSampler(warmup=4, steps=2, leapfrogs=1),
@@ -54,6 +56,9 @@ def test_words_are_those_of_the_library():
     assert tuple(classifier.Sampler) == tuple(SAMPLERS)
     assert tuple(classifier.Model) == MODELS
     assert tuple(classifier.Loss) == LOSSES
+    assert tuple(classifier.Flow) == FLOWS
+    assert tuple(classifier.Optimizer) == OPTIMIZERS
+    assert tuple(classifier.Schedule) == SCHEDULES
     assert all(sampler_of(name).name == name for name in SAMPLERS)
 
 
@@ -95,6 +100,67 @@ def test_conditional_is_said_by_every_command(sampler, in_json, veilflow, answer
     assert sentence in [a["sentence"] for a in again["guarantee"]["assumptions"]]
     shown = in_json("inspect", "m.veil")["guarantee"]["assumptions"]
     assert sentence in [one["sentence"] for one in shown]
+
+
+FLOW = ("--sampler", "flow", "--flow", "planar", "--blocks", 1, "--samples", 4)
+HASTY = (*FLOW, "--steps", 2, "--learning-rate", 0.5, "--optimizer", "rmsprop")
+
+
+def test_the_settings_of_a_sampler_are_flags(veilflow, answers, tmp_path):
+    done = veilflow(*NEW, *HASTY)
+    assert done.exit_code == 0, done.stderr
+    sampler = vf.load(tmp_path / "m.veil").plan.release(ExponentialDraw).sampler
+    rate = vf.engine.Optimizer(name="rmsprop", learning_rate=0.5)
+    assert sampler == FlowSampler(flow="planar", blocks=1, samples=4, steps=2, optimizer=rate)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("flow", "--schedule", "constant"), FlowSampler(optimizer=SLOW)),
+        (("hmc", "--transitions", 7), HmcSampler(steps=7)),
+        (("rejection", "--max-trials", 9), vf.expm.RejectionSampler(max_trials=9)),
+        (("grid", "--per-axis", 5), vf.expm.GridSampler(per_axis=5)),
+    ],
+)
+def test_settings_that_are_left_out_keep_their_default(
+    flags, expected, veilflow, answers, monkeypatch
+):
+    given = []
+    monkeypatch.setattr(
+        "veilflow.models.expm.classifier.sampler_of", lambda x: given.append(x) or TINY["hmc"]
+    )
+    done = veilflow(*NEW, "--dry-run", "--sampler", *flags)
+    assert done.exit_code == 0, done.stderr
+    assert given[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--blocks", 2), "--blocks is a setting of --sampler flow, and the sampler is zoom"),
+        (("--learning-rate", 0.1), "--learning-rate is a setting of --sampler flow"),
+        (("--sampler", "flow", "--transitions", 2), "--transitions is a setting of --sampler hmc"),
+        (("--sampler", "flow", "--blocks", 0), "blocks must be"),
+    ],
+)
+def test_settings_of_another_sampler_are_refused(flags, message, veilflow, answers):
+    refused(veilflow(*NEW, *flags), message)
+
+
+def test_a_diagnosis_is_of_public_records_and_writes_no_model(in_json, veilflow, answers, tmp_path):
+    (tmp_path / "public.csv").write_text((tmp_path / "data.csv").read_text())
+    words = (*NEW, *HASTY, "--diagnose")
+    found = in_json(*words, "public.csv")
+    assert any("total_variation" in objection for objection in found["objections"])
+    assert 0.1 < found["total_variation"] <= 1
+    assert {"effective_share", "pareto_k", "tail_share", "stein_p_value"} < set(found)
+    assert not (tmp_path / "m.veil").exists()
+    shown = veilflow(*words, "public.csv").stdout
+    assert "objection: " in shown
+    assert "CONDITIONAL" in shown
+    refused(veilflow(*words, "data.csv"), "to be protected")
+    refused(veilflow(*NEW, "--diagnose", "public.csv"), "trains no flow")
 
 
 def test_a_dry_run_spends_nothing_and_knows_the_price(in_json, answers, few, tmp_path):

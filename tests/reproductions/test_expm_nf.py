@@ -5,7 +5,17 @@ import math
 import numpy as np
 import pytest
 from reproductions.expm_nf import SYSTEM as system
-from reproductions.expm_nf import figures, methods, prose, runs, sets, tables, targets
+from reproductions.expm_nf import (
+    data,
+    features,
+    figures,
+    methods,
+    prose,
+    runs,
+    sets,
+    tables,
+    targets,
+)
 from reproductions.expm_nf.measures import LOST
 from reproductions.expm_nf.runs import AUDIT, EXACT, TIME, Finished, Task
 
@@ -36,11 +46,13 @@ def fake(task):
     }
     if task.data == EXACT:
         result |= {"distance": 0.02, "objections": 1, "p_value": 0.5}
-        result |= {"divergence": 0.1, "effective_share": 0.9}
+        result |= {"divergence": 0.1, "effective_share": 0.9, "estimate": 0.02, "pareto_k": 0.8}
     if task.data == AUDIT:
         result |= {"lower_bound": 0.3, "excess": 0.3 - task.epsilon}
     if task.data.startswith(TIME):
-        result |= {"first": 2.0, "second": 1.0}
+        result |= {"accounting": 0.5, "first": 2.0, "second": 1.0}
+    if task.method.startswith("dp-sgd"):
+        result["noise"] = 2.0
     arrays = {"draws": np.full((task.seeds, 4), 0.8)} if task.method == "flow" else {}
     return Finished(result, arrays, 1.5)
 
@@ -136,7 +148,8 @@ def test_what_there_is_not_is_refused(tmp_path, calls, settings, message):
 
 def test_times_are_chosen_together(tmp_path, calls):
     quietly(tmp_path, only=["time/1"])
-    assert {task.data for task in calls} == {"time/lr-mortality", "time/grud-mortality"}
+    networks = [f"time/{kind}-{task}" for kind in ("lr", "grud") for task in ("mortality", "stay")]
+    assert {task.data for task in calls} == set(networks)
 
 
 def test_the_page_says_what_holds_and_what_does_not(tmp_path, calls):
@@ -149,6 +162,25 @@ def test_the_page_says_what_holds_and_what_does_not(tmp_path, calls):
         assert f"### {block.title}" in text
     for figure in figures.all_figures(10):
         assert f"{figure.name}.png" in text
+
+
+def test_the_paper_s_grid_is_reachable():
+    wanted = set(tables.tasks(targets.BLOCKS, 10))
+    for name in ("lr-mortality", "lr-stay"):
+        for method, seeds in (("flow", 10), ("dp-sgd", 10), ("dp-sgd-rdp", 5)):
+            of = {t.epsilon for t in wanted if (t.data, t.method, t.seeds) == (name, method, seeds)}
+            assert of == {1e-4, 1e-3, 0.01, 0.1, 0.5, 1, 2, 3.5, 5, 7, 10}
+    of = [t for t in wanted if (t.data, t.method) == ("grud-stay", "flow")]
+    assert [len(of), *{t.seeds for t in of}] == [4, 3]
+
+
+def test_the_page_names_every_measurement_that_is_lacking(tmp_path):
+    text = system.page_text(tmp_path, [])
+    assert len(set(features.MEASUREMENTS)) == 104
+    assert set(features.OPEN) < set(features.MEASUREMENTS)
+    assert set(features.OPEN.values()) < {*data.SERIES, *data.DESCRIPTORS}
+    assert all(name in text for name in features.LACKING)
+    assert "from memory" not in text
 
 
 def test_a_page_without_a_run_says_so(tmp_path):

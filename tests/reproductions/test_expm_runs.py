@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from reproductions.expm_nf import adult, audit, exact, fits, methods, probes, timing
+from sklearn.metrics import roc_auc_score
 
 from veilflow.privacy.ledger import Ledger
 
@@ -45,7 +46,7 @@ def test_columns_of_lists_are_named_once_and_tell_their_value():
     assert adult.rows_of(census(race="Black"))[:, place].tolist() == [1, -1]
 
 
-@pytest.mark.parametrize("method", ["dp-sgd-l2", "objective", "output"])
+@pytest.mark.parametrize("method", ["dp-sgd-l2", "dp-sgd-rdp", "objective", "output"])
 def test_private_fits_are_judged_and_priced(tiny, method):
     found = fits.private("any", method, epsilon=5.0, seeds=[1, 2])
     assert len(found["aucs"]) == 2
@@ -63,6 +64,22 @@ def test_without_privacy_the_records_for_choices_choose(tiny, monkeypatch):
     monkeypatch.setattr(fits, "auc", lambda labels, scores: asked.append(labels) or 0.5)
     fits.plain("any", "non-private", seeds=[1])
     assert len(asked) == len(methods._RIDGES) + 1
+
+
+def test_noise_by_rdp_is_more_and_both_keep_the_budget(tiny):
+    pld, rdp = (fits.private("any", f"dp-sgd{by}", epsilon=1.0, seeds=[1]) for by in ("", "-rdp"))
+    assert rdp["noise"] > 1.02 * pld["noise"]
+    for found in (pld, rdp):
+        assert Ledger.from_json(found["ledger"]).epsilon(delta=methods.DELTA) <= 1 + 1e-9
+
+
+def test_ranks_give_the_area_under_the_curve_ties_counting_half():
+    labels = np.array([0, 1, 0, 1, 1])
+    scores = np.array(
+        [[0.1, 0.9, 0.2, 0.8, 0.7], [1, 1, 1, 1, 1], [3, 1, 2, 2, 0], [5, np.nan, 1, 9, 9]]
+    )
+    expected = [roc_auc_score(labels, np.nan_to_num(each)) for each in scores]
+    np.testing.assert_allclose(fits.aucs_of(labels, scores), expected)
 
 
 def test_of_flows_every_draw_is_judged_and_the_guarantee_is_conditional(tiny):

@@ -34,6 +34,10 @@ class DpSgdClassifier(Baseline):
         clip_norm: The largest norm of one record's gradient.
         learning_rate: Of Adam; None for 0.01 for networks and, for logistic regression, half
             of one over the root of the number of parameters.
+        weight_decay: Pull of weights to zero, times the learning rate.
+        dropout: The share of a series's last state that is left out in training.
+        accountant: What finds the noise: "pld", or "rdp" for comparison. The ledger is accounted for
+            by PLD in any case.
     """
 
     loss: str = "bce"
@@ -41,6 +45,9 @@ class DpSgdClassifier(Baseline):
     sampling_rate: float = 0.25
     clip_norm: float = 1.0
     learning_rate: float | None = None
+    weight_decay: float = 0.0
+    dropout: float = 0.0
+    accountant: str = "pld"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,6 +71,7 @@ class DpSgdClassifier(Baseline):
             sampling_rate=self.sampling_rate,
             steps=self.steps,
             ledger=self._before(),
+            accountant=self.accountant,
         )
         return TrainingPlan(
             clipping=Flat(self.clip_norm),
@@ -71,7 +79,7 @@ class DpSgdClassifier(Baseline):
             sampling_rate=self.sampling_rate,
             expected_batch_size=self.sampling_rate * self.num_records,
             steps=self.steps,
-            optimizer=Optimizer(learning_rate=rate),
+            optimizer=Optimizer(learning_rate=rate, weight_decay=self.weight_decay),
         )
 
     def _before(self) -> Ledger:
@@ -85,6 +93,7 @@ class DpSgdClassifier(Baseline):
 
     def _learn(self, records: Sensitive[Any], secret: Secret) -> Float[np.ndarray, " dim"]:
         # of the records, only how many hours a series has
-        model = trainable_of(self.model, records.open()[0], key=secret.key("start"))
+        key = secret.key("start")
+        model = trainable_of(self.model, records.open()[0], key=key, dropout=self.dropout)
         released = train(self.plan(), LOSS_FNS[self.loss], model, records, secret=secret)
         return np.nan_to_num(released.value.theta())

@@ -18,19 +18,24 @@ import veilflow as vf
 from veilflow.nn import Dense, Reused
 
 
-def trainable_of(network: Any, inputs: Any, *, key: Key[Array, ""]) -> "Linear | TrainableGruD":
+def trainable_of(
+    network: Any, inputs: Any, *, key: Key[Array, ""], dropout: float = 0.0
+) -> "Linear | TrainableGruD":
     """A fresh module of a network for two classes.
 
     Args:
         network: The network of the classifier.
         inputs: Inputs of all records; only the number of hours of a series is read.
         key: For random weights.
+        dropout: The share of a series's last state that is left out in training.
 
     Raises:
         TypeError: Nobody has said how to train it.
     """
     if isinstance(network, vf.expm.GruD):
-        return TrainableGruD.create(network, hours=inputs[0].shape[1], key=key)
+        return TrainableGruD.create(network, hours=inputs[0].shape[1], key=key, dropout=dropout)
+    if dropout:
+        raise TypeError("dropout is for networks with a hidden state.")
     if isinstance(network, vf.expm.Logistic):
         return Linear(Dense(weight=jnp.zeros((1, network.num_features)), bias=jnp.zeros(1)))
     raise TypeError(f"a {type(network).__name__} cannot be trained by gradients here.")
@@ -39,17 +44,27 @@ def trainable_of(network: Any, inputs: Any, *, key: Key[Array, ""]) -> "Linear |
 def bce(model: Any, record: tuple[Any, Array], key: Any = None) -> Float[Array, ""]:
     """The cross-entropy of one record."""
     inputs, label = record
-    logit = model.logit(inputs)
-    return jax.nn.softplus(jnp.where(label == 1, -logit, logit))
+    return bce_of(model.logit(inputs, key), label)
 
 
 def l2(model: Any, record: tuple[Any, Array], key: Any = None) -> Float[Array, ""]:
     """The squared error of the probabilities of one record: the exponential mechanism's loss."""
     inputs, label = record
-    return vf.expm.BoundedLoss("l2")(jax.nn.sigmoid(model.logit(inputs)), label)
+    return l2_of(model.logit(inputs, key), label)
+
+
+def bce_of(logit: Float[Array, ""], label: Any) -> Float[Array, ""]:
+    """The cross-entropy at given log odds."""
+    return jax.nn.softplus(jnp.where(label == 1, -logit, logit))
+
+
+def l2_of(logit: Float[Array, ""], label: Any) -> Float[Array, ""]:
+    """The squared error at given log odds."""
+    return vf.expm.BoundedLoss("l2")(jax.nn.sigmoid(logit), label)
 
 
 LOSS_FNS = {"bce": bce, "l2": l2}
+LOSSES_OF_LOGITS = {"bce": bce_of, "l2": l2_of}
 
 
 class Linear(eqx.Module):
@@ -57,7 +72,7 @@ class Linear(eqx.Module):
 
     layer: Dense
 
-    def logit(self, record: Float[Array, " features"]) -> Float[Array, ""]:
+    def logit(self, record: Float[Array, " features"], key: Any = None) -> Float[Array, ""]:
         """Log odds of the second class."""
         return self.layer(record)[0]
 
@@ -97,9 +112,12 @@ class TrainableGruD(eqx.Module):
 
     cell: Reused[Cell]
     readout: Dense
+    dropout: float = eqx.field(static=True, default=0.0)
 
     @classmethod
-    def create(cls, network: Any, *, hours: int, key: Key[Array, ""]) -> "TrainableGruD":
+    def create(
+        cls, network: Any, *, hours: int, key: Key[Array, ""], dropout: float = 0.0
+    ) -> "TrainableGruD":
         """A fresh one for series of so many hours, in which nothing decays yet."""
         features, hidden = network.num_features, network.hidden
         drive, gates, candidate, fade, readout = jax.random.split(key, 5)
@@ -111,10 +129,21 @@ class TrainableGruD(eqx.Module):
             value_decay=jnp.zeros(features),
             value_decay_bias=jnp.zeros(features),
         )
-        return cls(Reused(cell, uses=hours), Dense.create(hidden, 1, key=readout))
+        return cls(Reused(cell, uses=hours), Dense.create(hidden, 1, key=readout), dropout)
 
-    def logit(self, record: tuple[Any, Any, Any]) -> Float[Array, ""]:
-        """Log odds of the second class, after the last hour."""
+    def logit(self, record: tuple[Any, Any, Any], key: Any = None) -> Float[Array, ""]:
+        """Log odds of the second class, after the last hour; with a key, after dropout."""
+        return self.read(self.state(record), key)
+
+    def read(self, state: Float[Array, " hidden"], key: Any = None) -> Float[Array, ""]:
+        """Log odds from the last state."""
+        if self.dropout and key is not None:
+            kept = jax.random.bernoulli(key, 1 - self.dropout, state.shape)
+            state = jnp.where(kept, state / (1 - self.dropout), 0.0)
+        return self.readout(state)[0]
+
+    def state(self, record: tuple[Any, Any, Any]) -> Float[Array, " hidden"]:
+        """The state after the last hour."""
         values, mask, since = (jnp.asarray(part) for part in record)
         hours = (_carried(values, mask), mask, since)
 
@@ -122,7 +151,15 @@ class TrainableGruD(eqx.Module):
             return cell(state, *now), None
 
         state, _ = self.cell.scan(hour, jnp.zeros(self.readout.weight.shape[1]), hours)
-        return self.readout(state)[0]
+        return state
+
+    def normalized(
+        self, mean: Float[Array, " hidden"], deviation: Float[Array, " hidden"]
+    ) -> "TrainableGruD":
+        """The network that reads (state - mean) / deviation, as one that reads the state."""
+        weight = self.readout.weight / deviation[None]
+        bias = self.readout.bias - weight @ mean
+        return eqx.tree_at(lambda m: (m.readout.weight, m.readout.bias), self, (weight, bias))
 
     def theta(self) -> Float[np.ndarray, " dim"]:
         """The parameters in the order of `GruD`, matrices times the root of their width."""

@@ -13,6 +13,7 @@ from tests.releases.expm.two_parameters import RECORDS, SAMPLERS, SENSITIVE, TAR
 from veilflow._core.keys import Secret
 from veilflow.privacy.events import ExponentialMechanism
 from veilflow.privacy.guarantees import Sensitive
+from veilflow.releases.expm import flow_sampler
 from veilflow.releases.expm import target as targets
 from veilflow.releases.expm.flow_sampler import FLOWS, FlowSampler, divergence
 
@@ -91,6 +92,30 @@ def test_the_smooth_target_is_the_exact_one_up_to_rounding():
     thetas = jnp.asarray([[1.0, -1.0], [-4.0, 2.0]])
     exact = -TARGET.rate * TARGET.losses(np.asarray(thetas), RECORDS)
     np.testing.assert_allclose(targets.log_weights(TARGET, thetas, RECORDS), exact, rtol=1e-4)
+
+
+def test_epsilon_is_a_factor_and_no_part_of_the_compiled_program(monkeypatch):
+    flow, records = SHORT.build(2, key=jax.random.key(0)), targets.on_device(RECORDS)
+    double = dataclasses.replace(TARGET, epsilon=2 * TARGET.epsilon)
+
+    def found(target, **how):
+        return float(divergence(flow, SHORT, target, records, key=jax.random.key(1), **how))
+
+    assert found(double) == pytest.approx(found(TARGET, factor=2.0), rel=1e-5)
+    assert found(double) != pytest.approx(found(TARGET), rel=1e-2)
+    traced = []
+    monkeypatch.setattr(
+        flow_sampler,
+        "divergence",
+        lambda *args, **how: traced.append(1) or divergence(*args, **how),
+    )
+    short = dataclasses.replace(SHORT, steps=5)  # a program that no other test has compiled
+    first = short.fit(TARGET, SENSITIVE, secret=Secret.from_seed(7)).open()
+    num = len(traced)
+    other = short.fit(double, SENSITIVE, secret=Secret.from_seed(7)).open()
+    assert len(traced) == num > 0
+    leaves = zip(jax.tree.leaves(first), jax.tree.leaves(other), strict=True)
+    assert any((a != b).any() for a, b in leaves)
 
 
 def test_a_draw_carries_its_event_and_the_sampler_its_condition():

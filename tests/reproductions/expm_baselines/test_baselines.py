@@ -110,6 +110,27 @@ def test_networks_without_privacy_take_steps():
     assert (predicted(model, features) == labels).mean() > 0.75
 
 
+def test_squared_loss_without_privacy_ends_where_its_gradient_is_zero():
+    rows, labels = rows_and_labels()
+    made = baselines.NonPrivateClassifier(loss="l2", regularization=3.0, **FACTS)
+    theta, x = made.fit(rows, labels).theta, np.c_[rows, np.ones(NUM)]
+    chance = 1 / (1 + np.exp(-x @ theta))
+    gradient = x.T @ (2 * (chance - labels) * chance * (1 - chance)) + 3.0 * theta
+    assert np.abs(gradient).max() < 0.05  # of a sum over 600 records
+    assert np.abs(theta).max() > 0.5
+
+
+@pytest.mark.parametrize("settings", [{"batch_norm": True}, {"dropout": 0.5}])
+def test_networks_learn_with_batch_normalization_and_with_dropout(settings):
+    network = vf.expm.GruD(num_features=2, hidden=3)
+    common = {"model": network, "bounds": (-1, 1), "seed": 1, "steps": 80, "batch_size": 32}
+    features, labels = series()
+    model = baselines.NonPrivateClassifier(**common, **settings).fit(features, labels)
+    plain = baselines.NonPrivateClassifier(**common).fit(features, labels)
+    assert (predicted(model, features) == labels).mean() > 0.9
+    assert np.abs(model.theta - plain.theta).max() > 1e-3
+
+
 def test_without_privacy_logistic_regression_is_that_of_everyone():
     rows, labels = rows_and_labels()
     peer = LogisticRegression(C=1.0, tol=1e-8, max_iter=1000).fit(rows, labels)

@@ -13,6 +13,8 @@ NETWORKS = {
     "grud": vf.expm.GruD(num_features=3, hidden=2),
 }
 
+RNG = np.random.default_rng(0)
+
 
 def record(name, rng):
     if name != "grud":
@@ -47,6 +49,29 @@ def test_losses_are_what_they_are_called(label):
     assert LOSS_FNS["bce"](model, (one, place)) == pytest.approx(-np.log(given), rel=1e-5)
     squared = vf.expm.BoundedLoss("l2")(jnp.asarray(share), place)
     assert LOSS_FNS["l2"](model, (one, place)) == pytest.approx(float(squared))
+
+
+def test_dropout_leaves_out_states_and_keeps_their_mean():
+    network, many = NETWORKS["grud"], jax.tree.map(lambda x: x[None], record("grud", RNG))
+    model = trainable_of(network, many, key=jax.random.key(1), dropout=0.5)
+    state = jnp.asarray([2.0, -1.0])
+    reads = jax.vmap(lambda key: model.read(state, key))(jax.random.split(jax.random.key(0), 4_000))
+    weight = model.readout.weight[0]
+    # two states, each left out or doubled
+    assert len(np.unique(np.asarray(reads).round(4))) == 4
+    error = float(jnp.sqrt(jnp.sum((weight * state) ** 2) / 4_000))
+    assert float(reads.mean() - model.read(state)) == pytest.approx(0, abs=5 * error)
+    with pytest.raises(TypeError, match="hidden state"):
+        trainable_of(NETWORKS["logistic"], many[0], key=jax.random.key(1), dropout=0.5)
+
+
+def test_a_normalized_network_reads_normalized_states():
+    network, one = NETWORKS["grud"], record("grud", RNG)
+    many = jax.tree.map(lambda leaf: leaf[None], one)
+    model = trainable_of(network, many, key=jax.random.key(1))
+    mean, deviation = jnp.asarray([0.3, -0.1]), jnp.asarray([0.2, 0.7])
+    expected = model.read((model.state(one) - mean) / deviation)
+    np.testing.assert_allclose(model.normalized(mean, deviation).logit(one), expected, rtol=1e-5)
 
 
 def test_a_network_that_nobody_knows_is_refused():

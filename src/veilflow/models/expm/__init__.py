@@ -5,6 +5,7 @@
 
 from veilflow.models.expm.classifier import ExpMechClassifier
 from veilflow.models.expm.fitted_classifier import FittedExpMechClassifier
+from veilflow.releases.expm.diagnosis import Diagnosis, diagnose, diagnose_flow
 from veilflow.releases.expm.flow_sampler import FlowSampler
 from veilflow.releases.expm.grid import GridSampler
 from veilflow.releases.expm.grud import GruD
@@ -18,6 +19,7 @@ from veilflow.releases.expm.zoom import ZoomSampler
 
 __all__ = [
     "BoundedLoss",
+    "Diagnosis",
     "ExpMechClassifier",
     "FittedExpMechClassifier",
     "FlowSampler",
@@ -31,4 +33,6 @@ __all__ = [
     "RejectionSampler",
     "Target",
     "ZoomSampler",
+    "diagnose",
+    "diagnose_flow",
 ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from veilflow._core.fields import convert, count, optional, positive
+from veilflow._core.keys import Secret
 from veilflow.models import domain as domains
 from veilflow.models.domain import Domain
 from veilflow.models.estimator import Estimator, Fit, Source, facts_of
@@ -27,7 +28,9 @@ from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.privacy.unit import Unit
 from veilflow.releases.count import Count
+from veilflow.releases.expm.diagnosis import DRAWS, Diagnosis, diagnose
 from veilflow.releases.expm.draw import ExponentialDraw, sampler_of
+from veilflow.releases.expm.flow_sampler import FlowSampler
 from veilflow.releases.expm.prior import Prior, check_prior
 from veilflow.releases.expm.target import Target
 from veilflow.releases.plan import FitPlan
@@ -165,6 +168,39 @@ class ExpMechClassifier(Estimator[FittedExpMechClassifier]):
             unit=Unit.RECORD,
         )
         return Source(records, {"num_features": inputs.num_features}, inputs.columns)
+
+    def diagnose(
+        self, features: Any, labels: Any, *, draws: int = DRAWS, invalid: str = "error"
+    ) -> Diagnosis:
+        """How well the flow of sampler "flow" approximates its target, for public records.
+
+        A flow is trained on these records as `fit` would train it. They count as public or generated:
+        nothing is paid, so never give private ones. Take as many as there are private records, because
+        the target gets narrower with their number. See `vf.expm.Diagnosis` for what the numbers prove.
+
+        Args:
+            features: As for `fit`.
+            labels: As for `fit`.
+            draws: Number of draws from the flow.
+            invalid: As for `fit`.
+
+        Raises:
+            ValueError: The sampler is not a flow.
+        """
+        if not isinstance(self.sampler, FlowSampler):
+            raise ValueError(
+                f"sampler={self.sampler.name!r} trains no flow, so there is nothing to diagnose. Use "
+                "sampler='flow'."
+            )
+        inputs = read_inputs(features, invalid=invalid)
+        places = places_of(labels, self.classes, num=len(inputs), invalid=invalid)
+        return diagnose(
+            self.sampler,
+            self.plan(inputs.num_features).release(ExponentialDraw).target,
+            (inputs.scaled(self.domain), places),
+            secret=Secret.from_seed(self.seed),
+            draws=draws,
+        )
 
     def query(self, release: Release, fit: Fit) -> Query:
         if isinstance(release, Count):

@@ -4,7 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false, reportMissingTypeStubs=false
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -58,26 +58,31 @@ class FlowSampler(Sampler):
         `event`, under the `assumption`. The trained flow itself is not released: `fit` returns it as
         a sensitive value.
 
+    Args:
+        flow: The architecture: "planar" and "sylvester" as published, with a trained scale and shift of
+            every parameter after the last block; "realnvp" and "spline" are couplings.
+        blocks: Number of blocks of the flow.
+        rank: Units and reflections of a Sylvester block, limited by the number of parameters.
+        hidden: Hidden layers of the network of a coupling.
+        base_scale: Standard deviation of the base distribution.
+        steps: Training steps of the flow; they cost nothing.
+        samples: Parameter vectors drawn in each step.
+        batch_size: Records drawn in each step, with their sum rescaled to all records; by default all.
+        optimizer: The optimizer of the flow, with its learning rate and schedule.
+
     References:
         Bridges, Tombs, Stanley, "Differentially private training via the exponential mechanism and
         normalizing flows", 2024.
     """
 
     flow: str = "sylvester"
-    """The architecture: "planar" and "sylvester" as published, with a trained scale and shift of every
-    parameter after the last block; "realnvp" and "spline" are couplings."""
     blocks: int = 4
     rank: int = 4
-    """Units and reflections of a Sylvester block, limited by the number of parameters."""
     hidden: tuple[int, ...] = (64, 64)
-    """Hidden layers of the network of a coupling."""
     base_scale: float = 1.0
-    """Standard deviation of the base distribution."""
     steps: int = 2_000
     samples: int = 64
-    """Parameter vectors drawn in each step."""
     batch_size: int | None = None
-    """Records drawn in each step, with the sum rescaled to all records; None for all of them."""
     optimizer: Optimizer = field(default_factory=lambda: Optimizer(learning_rate=1e-2))
 
     name: ClassVar[str] = "flow"
@@ -115,6 +120,8 @@ class FlowSampler(Sampler):
         flow = self.build(target.dim, key=secret.key("flow start"))
         trained, static = eqx.partition(flow, eqx.is_inexact_array)
         state = (trained, self.optimizer.build(self.steps).init(trained))
+        # epsilon is an input of the compiled program: targets that differ in it alone share one
+        unscaled = replace(target, epsilon=1.0), jnp.asarray(target.epsilon)
         for first in range(0, self.steps, _BLOCK):
             count = min(_BLOCK, self.steps - first)
             words = np.zeros(
@@ -122,7 +129,7 @@ class FlowSampler(Sampler):
             )  # always the same length, for one compiled program
             words[:count] = secret.words("flow train", first, count)
             inputs = (jnp.asarray(words), jnp.asarray(count))
-            state = _run_block(self, static, target, data, *inputs, state)
+            state = _run_block(self, static, *unscaled, data, *inputs, state)
         return Sensitive(eqx.combine(state[0], static), description="a flow", unit=records.unit)
 
     def build(self, dim: int, *, key: Key[Array, ""]) -> Flow:
@@ -159,6 +166,7 @@ def _run_block(
     settings: FlowSampler,
     static: Flow,
     target: Target,
+    epsilon: Array,
     records: PyTree,
     words: Array,
     count: Array,
@@ -167,7 +175,8 @@ def _run_block(
     optimizer = settings.optimizer.build(settings.steps)
 
     def loss(trained: PyTree, key: Key[Array, ""]) -> Float[Array, ""]:
-        return divergence(eqx.combine(trained, static), settings, target, records, key=key)
+        flow = eqx.combine(trained, static)
+        return divergence(flow, settings, target, records, key=key, factor=epsilon)
 
     def step(i: Array, state: State) -> State:
         trained, memory = state
@@ -181,20 +190,34 @@ def _run_block(
 
 
 def divergence(
-    flow: Flow, settings: FlowSampler, target: Target, records: PyTree, *, key: Key[Array, ""]
+    flow: Flow,
+    settings: FlowSampler,
+    target: Target,
+    records: PyTree,
+    *,
+    key: Key[Array, ""],
+    factor: float | Array = 1.0,
 ) -> Float[Array, ""]:
     """Reverse Kullback-Leibler divergence up to the constant of the target, estimated by new draws.
 
     It is the mean, not the sum, over parameter vectors, and the utility of a batch is scaled by n / b.
     Both matter: a sum over N vectors would train towards N epsilon, an unscaled batch towards
     epsilon b / n.
+
+    Args:
+        flow: The flow.
+        settings: Settings of the draws.
+        target: The density, up to its constant.
+        records: Inputs and labels.
+        key: For parameter vectors and records.
+        factor: A factor on the epsilon of the target.
     """
     base_key, batch_key = jax.random.split(key)
     z = settings.base_scale * jax.random.normal(base_key, (settings.samples, flow.dim))
     thetas, log_dets = jax.vmap(flow.bijection.forward_and_log_det)(z)
     log_flow = jax.vmap(flow.base.log_prob)(z) - log_dets
-    batch, factor = _batch(settings, records, key=batch_key)
-    utility = factor * log_weights(target, thetas, batch)
+    batch, weight = _batch(settings, records, key=batch_key)
+    utility = factor * weight * log_weights(target, thetas, batch)
     return jnp.mean(log_flow - utility - jax.vmap(target.prior.log_prob)(thetas))
 
 

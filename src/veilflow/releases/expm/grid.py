@@ -30,11 +30,14 @@ class GridSampler(Sampler):
 
     Guarantee:
         Pure epsilon, unconditionally.
+
+    Args:
+        per_axis: Points of the grid along each parameter.
+        candidates: A public list of parameter vectors, instead of a grid.
     """
 
     per_axis: int = 401
     candidates: Any = field(default=None, repr=False)
-    """A public list of parameter vectors, instead of a grid."""
 
     name: ClassVar[str] = "grid"
 

@@ -48,6 +48,12 @@ class HmcSampler(Sampler):
     Guarantee:
         `event`, under the `assumption`.
 
+    Args:
+        warmup: Transitions that find step sizes, and are left out.
+        steps: Transitions after the warm-up.
+        leapfrogs: Leapfrog steps, hence gradients, of a transition.
+        acceptance: Acceptance rate towards which the step size is adapted.
+
     References:
         Neal, "MCMC using Hamiltonian dynamics", 2011. Hoffman, Gelman, "The No-U-Turn sampler", 2014,
         for the search for a step size.
@@ -55,11 +61,8 @@ class HmcSampler(Sampler):
 
     warmup: int = 500
     steps: int = 500
-    """Transitions after the warm-up."""
     leapfrogs: int = 16
-    """Leapfrog steps, hence gradients, of a transition."""
     acceptance: float = 0.8
-    """Acceptance rate towards which the step size is adapted."""
 
     name: ClassVar[str] = "hmc"
     assumption: ClassVar[Unproved | None] = Unproved(

@@ -63,12 +63,14 @@ class RejectionSampler(CountingSampler):
 
     Guarantee:
         Pure epsilon, unconditionally, without a cap. With one, delta as at the top of this file.
+
+    Args:
+        max_trials: The cap on trials, which costs a delta; by default there is none.
+        reach: A draw that may need more expected trials is refused.
     """
 
     max_trials: int | None = None
-    """The cap; None for no limit."""
     reach: float = 1e7
-    """A draw that may need more expected trials is refused."""
 
     name: ClassVar[str] = "rejection"
 

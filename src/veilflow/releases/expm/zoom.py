@@ -44,14 +44,18 @@ class ZoomSampler(CountingSampler):
 
     Guarantee:
         Pure epsilon, unconditionally: the sum over the rounds.
+
+    Args:
+        num_candidates: Candidates of each round.
+        rounds: Number of rounds; by default it follows from the number of records, epsilon and the
+            number of parameters.
+        growth: Epsilon of a round over that of the previous one; by default it follows from the
+            schedule.
     """
 
     num_candidates: int = 16384
-    """Candidates of each round."""
     rounds: int | None = None
-    """None to choose by the number of records, epsilon and dimension."""
     growth: float | None = None
-    """Epsilon of a round over that of the previous one; None to choose by the schedule."""
 
     name: ClassVar[str] = "zoom"
 

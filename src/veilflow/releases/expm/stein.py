@@ -1,38 +1,12 @@
-"""Two statistics of draws that should be from a target: the tail of their weights, and Stein's.
+"""A kernelized Stein discrepancy: do draws fit the gradient of a target's log-density?
 
 Plain numbers in, plain numbers out. Where the target was made from records, so are these numbers.
 """
-
-import math
 
 import numpy as np
 from jaxtyping import Float
 
 _BOOTSTRAPS = 500
-
-
-def pareto_k(weights: Float[np.ndarray, " num"]) -> float:
-    """Shape of a generalized Pareto distribution fitted to the largest weights.
-
-    The fit of Zhang and Stephens (2009): a mean over candidates for the scale, each weighed by its
-    profile likelihood; then drawn to 1/2 as if by ten more weights, as importance sampling does.
-    """
-    ordered = np.sort(weights)
-    num = math.ceil(min(0.2 * len(ordered), 3 * math.sqrt(len(ordered))))
-    excess = ordered[-num:] - ordered[-num - 1]
-    if excess[-1] <= 1e-12 * ordered[-1]:  # all equal: no tail
-        return -math.inf
-    excess = np.maximum(excess, 1e-12 * excess[-1])
-    many = 30 + int(math.sqrt(num))
-    quartile = excess[int(num / 4 + 0.5) - 1]
-    steps = np.arange(1, many + 1)
-    candidates = 1 / excess[-1] + (1 - np.sqrt(many / (steps - 0.5))) / (3 * quartile)
-    shapes = np.mean(np.log1p(-candidates[:, None] * excess), axis=1)
-    profile = num * (np.log(-candidates / shapes) - shapes - 1)
-    share = np.exp(profile - profile.max())
-    best = float(np.sum(candidates * share) / share.sum())
-    shape = float(np.mean(np.log1p(-best * excess)))
-    return (num * shape + 10 * 0.5) / (num + 10)
 
 
 def stein_discrepancy(
