@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import veilflow as vf
+from reproductions.dp_hflow.merf import Merf
 
 SPARSITIES = (0.25, 0.5, 0.75, 0.9)
+MERF = "merf"
+"""DP-MERF, a baseline of the paper, of which nothing is set either."""
 
 
 @dataclass(frozen=True)
@@ -59,20 +62,22 @@ def build(
     """An estimator with a budget, ready to fit.
 
     Args:
-        method: One of `METHODS`.
+        method: One of `METHODS`, or `MERF`.
         schema: What is declared about the columns.
         epsilon: Epsilon of the budget; infinite for a reference without privacy.
         delta: Delta of the budget.
         num_records: The number of training rows, declared public.
         seed: Seed of the fit.
     """
+    budget = vf.Budget(epsilon=epsilon, delta=delta)
+    if method == MERF:
+        return Merf(schema=schema, budget=budget, num_records=num_records, seed=seed)
     if method not in METHODS:
-        raise ValueError(f"the methods are {', '.join(METHODS)}; got {method!r}.")
+        raise ValueError(f"the methods are {', '.join(METHODS)}, {MERF}; got {method!r}.")
     chosen = METHODS[method]
     settings = {**chosen.settings, "training": vf.Training(**chosen.training)}
     if chosen.flow is not None:
         settings["flow"] = vf.hflow(**chosen.flow)
-    budget = vf.Budget(epsilon=epsilon, delta=delta)
     return vf.TableFlow(
         schema=schema, budget=budget, num_records=num_records, seed=seed, **settings
     )

@@ -1,4 +1,4 @@
-"""Figures 3 to 5 of the paper, and two of our own, from finished runs.
+"""Figures 2 to 5 of the paper, and two of our own, from finished runs.
 
 Real rows appear as histograms and rank correlations only, never one by one.
 """
@@ -10,10 +10,11 @@ import numpy as np
 
 from reproductions import drawing
 from reproductions.blocks import Block, Column
-from reproductions.dp_hflow import ablations, tables
+from reproductions.dp_hflow import ablations, gradients, tables
+from reproductions.dp_hflow.estimators import MERF
 from reproductions.dp_hflow.measures import across
 from reproductions.dp_hflow.measuring import SHOWN
-from reproductions.dp_hflow.runs import Task
+from reproductions.dp_hflow.runs import GRADIENTS_OF, Task
 from reproductions.figure import Figure, Find
 from reproductions.metrics.figures import Line
 from reproductions.metrics.marginals import Marginal, draw_marginals
@@ -21,6 +22,8 @@ from reproductions.records import Record
 
 METHODS = {"TableFlow": "codes", "DP-HFlow made sound": "hflow"}
 """Those whose rows are shown."""
+BASELINES = {"DP-MERF": MERF}
+"""Those of others, in Figure 3 only."""
 _EPSILON = 1.0
 _LIKELIHOOD, _AREA, _F1 = across("adult", "likelihood", "auroc", "f1")
 
@@ -31,6 +34,29 @@ def _first(data: str, method: str) -> Task:
 
 def _suffix(method: str) -> str:
     return "" if method == "codes" else f"-{method}"
+
+
+def _scales() -> Figure:
+    """Figure 2: norms of gradients, layer by layer."""
+
+    def draw(path: Path, find: Find, records: list[Record]) -> None:
+        norms = {
+            name.removeprefix(gradients.PREFIX): norm
+            for name, norm in find(task).arrays.items()
+            if name.startswith(gradients.PREFIX)
+        }
+        if not norms:
+            raise ValueError("its run is from before gradients were kept")
+        gradients.draw(path, norms, title=f"Adult, epsilon {_EPSILON:g}")
+
+    task = _first("adult", GRADIENTS_OF)
+    caption = (
+        "Figure 2: norms of the gradients of single training records of Adult after a private fit at "
+        "(1, 1e-5), before any clipping, by layer of the three networks: the variational dequantizer, "
+        "the network of the splines, and the linear maps. Boxes are quartiles, whiskers 5 and 95 %; "
+        "the y-axis is in powers, as in the paper."
+    )
+    return Figure("figure-2", caption, (task,), draw)
 
 
 def _marginals(name: str, method: str) -> Figure:
@@ -138,7 +164,8 @@ def all_figures(splits: int) -> tuple[Figure, ...]:
     """Every figure; those of ablations need so many splits, the others the first one."""
     clipping = tuple(tables.tasks((ablations.FIGURE_4,), splits))
     return (
-        *(_marginals(name, method) for name, method in METHODS.items()),
+        _scales(),
+        *(_marginals(name, method) for name, method in (METHODS | BASELINES).items()),
         *(_rank_correlations(name, method) for name, method in METHODS.items()),
         Figure(
             "figure-4",

@@ -9,6 +9,7 @@ from reproductions.dp_hflow.paper import TABLES
 from reproductions.dp_hflow.runs import HELD_OUT
 from reproductions.dp_hflow.tables import SHEET
 from reproductions.dp_hflow.targets import TARGETS
+from reproductions.dp_hflow.verdicts import with_verdicts
 from reproductions.records import Record
 
 
@@ -18,7 +19,11 @@ def sections(folder: Path, records: list[Record]) -> list[str]:
         folder,
         records,
         SHEET,
-        ((prose.HEAD, TARGETS), (prose.PAPER, TABLES), (prose.ABLATIONS, ABLATIONS)),
+        (
+            (prose.HEAD, TARGETS),
+            (prose.PAPER, TABLES),
+            (prose.ABLATIONS, with_verdicts(ABLATIONS, records)),
+        ),
         figures.all_figures(1),
         remarks=(prose.LOOKED_AT, prose.DECLARED),
         how_title=prose.HOW,

@@ -1,13 +1,14 @@
 """What the DP-HFlow paper prints (Lee et al., 2022): Tables 1 to 3, as data, ours beside it.
 
-In Tables 2 and 3 the paper's (and the peers') numbers stand with their standard deviations. The header
-of the first column is lost in the text at hand; it can only be that of classifiers on real rows.
+In Tables 2 and 3 the paper's numbers, its peers' among them, stand with their standard deviations. The
+header of the first column is lost in the text at hand; it can only be that of classifiers on real rows.
 """
 
 import math
 from dataclasses import replace
 
 from reproductions.blocks import Block, Column, Columns, Row, given, numbers
+from reproductions.dp_hflow.estimators import MERF
 from reproductions.dp_hflow.measures import across
 from reproductions.dp_hflow.runs import REAL
 
@@ -19,6 +20,7 @@ OURS = {
 """The rows of ours that stand in every table."""
 
 _WITHOUT = {"TableFlow without privacy": "codes", "DP-HFlow without privacy": "hflow"}
+_MERF_WITHOUT = "DP-MERF without privacy, our protocol"
 _PEERS = ("DP-CGAN", "GS-WGAN", "DP-MERF", "DP-HFlow")
 _OPEN_PEERS = ("CTGAN", "DP-MERF", "DP-HFlow")
 
@@ -39,6 +41,8 @@ def _block(
     """A table of the paper: its rows, then ours; what has no privacy last."""
     rows = [given(f"{n}, paper", columns, text) for n, text in zip(_PEERS, peers, strict=True)]
     beside = numbers(columns, peers[-1])
+    merf = numbers(columns, peers[_PEERS.index("DP-MERF")])
+    rows.append(Row(name="DP-MERF, our protocol", method=MERF, paper=merf))
     rows += [Row(name=name, method=method, paper=beside) for name, method in OURS.items()]
     if real:
         rows.append(given("real rows, paper", columns, real, epsilon=math.inf))
@@ -48,6 +52,8 @@ def _block(
         without = f"{name.removeprefix('DP-')} without privacy, paper"
         rows.append(given(without, columns, text, epsilon=math.inf))
     if open_peers:
+        merf = numbers(columns, open_peers[_OPEN_PEERS.index("DP-MERF")])
+        rows.append(Row(name=_MERF_WITHOUT, method=MERF, epsilon=math.inf, paper=merf))
         beside = numbers(columns, open_peers[-1])
         rows += [
             Row(name=name, method=method, epsilon=math.inf, paper=beside)

@@ -75,6 +75,13 @@ PROBES = (
         sizes=_SIZES,
     ),
     Probe(
+        name="merf",
+        kind="embedding",
+        perform=lambda draw: _run(estimators.MERF, 8.0, draw),
+        numbers=(*_MEASURED, "marginals/mean_two_way", "guarantee/epsilon"),
+        sizes=(*_SIZES, (estimators, "fit", smaller(estimators.fit, frequencies=8, steps=50))),
+    ),
+    Probe(
         name="codes",
         kind="model",
         perform=lambda draw: _run("codes", 8.0, draw),

@@ -17,6 +17,7 @@ CLASSES = [
     "veilflow.models.table.table_flow.TableFlow",
     "veilflow.models.table.architecture.CodeArchitecture",
     "veilflow.models.image.image_flow.ImageFlow",
+    "veilflow.models.image.architecture.ImageArchitecture",
     "veilflow.models.expm.classifier.ExpMechClassifier",
     "veilflow.models.detect.ensemble.EnsembleDetector",
     "veilflow.engine.training.Training",

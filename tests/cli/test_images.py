@@ -19,6 +19,7 @@ from veilflow.cli import fit
 from veilflow.cli.main import app
 from veilflow.images import Images, read_images
 from veilflow.images.write import write_images
+from veilflow.models.image.architecture import _NUM_PARAMS
 from veilflow.models.image.latent_model import PARTITIONS, RECONSTRUCTIONS
 
 SPEC = vf.ImageSpec(height=6, width=6, classes=("bar", "dot"))
@@ -26,7 +27,7 @@ SIZES = vf.ImageArchitecture(size=(6, 6), channels=(2,), latent=2, blocks=1, hid
 BUDGET = ("--epsilon", 4, "--delta", 1e-3)
 FIT = ("fit", "images", "i.npz", "--spec", "s.toml", *BUDGET)
 QUICK = ("--steps", 2, "--sampling-rate", 0.5, "--num-records", 12)
-NOT_FLAGS = {"spec", "budget", "flow"}  # sizes of networks are for Python
+NOT_FLAGS = {"spec", "budget"}
 NOT_TRAINING_FLAGS = {
     "clipping",
     "sparsity",
@@ -103,6 +104,8 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, model, da
             "0.1, 0.2",
         ),
         *("--learning-rate", "0.01,0.02", "--weight-decay", 0.1, "--seed", 3),
+        *("--channels", "2,3", "--latent", 4, "--blocks", 1, "--hidden", 5),
+        *("--scalar-map", "spline", "--decoder-sees-class"),
         *("--invalid", "skip", "--checkpoint", "run.ckpt", "--out", "m.veil"),
     )
     assert found["out"] == "m.veil"
@@ -121,6 +124,9 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, model, da
         "temperature": 3.0,
         "seed": 3,
     }
+    sizes = {"channels": (2, 3), "latent": 4, "blocks": 1, "hidden": (5,)}
+    told = {"scalar_map": "spline", "decoder_sees_class": True}
+    given["flow"] = vf.ImageArchitecture(size=(6, 6), **sizes, **told)
     steps = {
         "steps": 7,
         "sampling_rate": 0.2,
@@ -145,9 +151,16 @@ def test_a_single_number_is_for_both_networks_and_a_batch_is_a_size(in_json, dat
     assert settings["sampling_rate"] == 0.25
 
 
+def test_sizes_that_are_left_out_are_those_of_the_planner(in_json, data):
+    flow = in_json(*FIT, "--latent", 3, "--dry-run", "--out", "m.veil")["plan"]["flow"]
+    usual = in_json(*FIT, "--dry-run", "--out", "m.veil")["plan"]["flow"]
+    assert flow == {**usual, "latent": 3}
+
+
 def test_the_words_of_the_flags_are_those_of_the_library():
     assert tuple(word.value for word in fit.Reconstruction) == tuple(RECONSTRUCTIONS)
     assert tuple(fit.Partition) == PARTITIONS
+    assert set(fit.ScalarMap) == set(_NUM_PARAMS)
 
 
 def test_a_folder_of_images_becomes_a_model(fitted):

@@ -11,11 +11,15 @@ import veilflow as vf
 from tests.cli.test_models import refused
 from tests.models.table import small
 from veilflow._core import codec
+from veilflow.cli import table as command
+from veilflow.engine.optimizer import OPTIMIZERS
+from veilflow.engine.training import CLIPPINGS
+from veilflow.models.table.architecture import HFlowArchitecture
 from veilflow.releases.plan import FitPlan
 
 BUDGET = ("--epsilon", 4, "--delta", 1e-4)
 FIT = ("fit", "table", "t.csv", "--schema", "s.toml", *BUDGET)
-RESEARCH = ("clipping", "sparsity", "optimizer", "schedule", "rate_decay")  # in Python
+RESEARCH = ("schedule", "rate_decay")  # in Python
 NOT_FLAGS = {"schema", "budget", "pay_for_discovery"}
 
 
@@ -66,6 +70,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
             0.5,
         ),
         *("--learning-rate", 0.01, "--weight-decay", 0.1, "--seed", 3, "--extra", "ignore"),
+        *("--clipping", "sparsified", "--sparsity", 0.25, "--optimizer", "sgd"),
         *(
             "--noise-bands",
             4,
@@ -92,6 +97,9 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
             batch_size=50,
             noise_bands=4,
             clip_norm=0.5,
+            clipping="sparsified",
+            sparsity=0.25,
+            optimizer="sgd",
             learning_rate=0.01,
             weight_decay=0.1,
         ),
@@ -110,6 +118,71 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
         estimator.flow.most_bins,
         estimator.flow.label_weight,
     )
+
+
+PAPER = (
+    *("--flow", "hflow", "--blocks", 2, "--spline-bins", 4, "--hidden", "8,8", "--rank", 2),
+    *("--linear", "low-rank", "--network", "separate", "--dequantization", "variational"),
+    *("--most-bins", 9, "--clipping", "per-unit", "--optimizer", "adabelief"),
+)
+
+
+def test_the_papers_flow_has_a_flag_for_every_setting(in_json, table):
+    found = in_json(*FIT, *PAPER, "--warm-start", "none", "--dry-run", "--out", "m.veil")
+    flow = vf.hflow(
+        blocks=2,
+        bins=4,
+        hidden=(8, 8),
+        rank=2,
+        network="separate",
+        dequantization="variational",
+        most_bins=9,
+    )
+    training = vf.Training(clipping="per-unit", optimizer="adabelief")
+    expected = vf.TableFlow(
+        schema=small.SCHEMA,
+        budget=vf.Budget(4.0, 1e-4),
+        warm_start=False,
+        flow=flow,
+        training=training,
+    )
+    assert codec.restored(FitPlan, found["plan"]) == expected.plan()
+    given = {flag.removeprefix("--").replace("-", "_") for flag in PAPER[::2]}
+    sizes = {field.name for field in dataclasses.fields(flow)} - {"bins"} | {"spline_bins"}
+    assert sizes <= given
+
+
+def test_the_papers_flow_is_fitted_by_command(in_json, table, tmp_path):
+    short = ("--warm-start", "none", "--steps", 2, "--num-records", 600)
+    fitted = in_json(*FIT, *PAPER, *short, "--out", "m.veil")
+    assert fitted["guarantee"]["epsilon"] <= 4
+    model = vf.load(tmp_path / "m.veil")
+    assert isinstance(model.plan.flow, HFlowArchitecture)
+    assert list(model.sample(20, seed=1).columns) == list(small.SCHEMA.names)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--blocks", 2), "--blocks is for --flow hflow"),
+        (("--spline-bins", 4), "--spline-bins is for --flow hflow"),
+        (("--flow", "hflow", "--label-weight", 2), "--label-weight is for --flow codes"),
+        (("--flow", "hflow", "--rank", 99), "rank must be at most"),
+        (("--sparsity", 1.0), "sparsity must be"),
+    ],
+    ids=str,
+)
+def test_flags_of_another_flow_are_refused(flags, message, veilflow, table):
+    refused(veilflow(*FIT, *flags, "--out", "m.veil"), message)
+
+
+def test_the_words_of_the_flags_are_those_of_the_library():
+    words = {"linear": command.Linear, "network": command.Network}
+    for name, kinds in {**words, "dequantization": command.Dequantization}.items():
+        for word in kinds:
+            assert getattr(vf.hflow(**{name: str(word)}), name) == word
+    assert tuple(word.value for word in command.Clipping) == CLIPPINGS
+    assert {word.value for word in command.Optimizer} == set(OPTIMIZERS)
 
 
 def test_a_messy_file_becomes_a_synthetic_file(in_json, veilflow, table, tmp_path):

@@ -119,11 +119,16 @@ def test_points_outside_go_to_the_nearest_row(far: float):
         np.testing.assert_array_equal(part, np.zeros(5))
 
 
-def test_rows_are_scaled_to_plus_minus_one():
-    low, _ = MIXED.scaling().inverse_and_log_det(jnp.zeros(5))
-    high, _ = MIXED.scaling().inverse_and_log_det(jnp.array([3.0, 1.0, 1.0, 1.0, 40.0]))
-    np.testing.assert_allclose(low, -np.ones(5), atol=1e-6)
-    np.testing.assert_allclose(high, np.ones(5), atol=1e-6)
+def test_variables_have_a_share_for_each_unit_of_length():
+    equal = MIXED.shares(None)
+    assert [len(one) for one in equal] == [3, 1, 1, 1, 40]
+    assert all((one == 1).all() for one in equal)
+    given = [np.array([0.2, 0.3, 0.5]), np.ones(1), np.arange(1.0, 41.0)]
+    shares = MIXED.shares(given)
+    np.testing.assert_array_equal(shares[0], given[0])
+    np.testing.assert_array_equal(shares[4], given[2])
+    with pytest.raises(ValueError, match="one for each of"):
+        MIXED.shares(given[:2])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reproductions.dp_hflow import data, estimators, measuring, runs
+from reproductions.dp_hflow import data, estimators, gradients, measuring, peers, runs
 from reproductions.dp_hflow.probes import ROWS, load
 
 from veilflow.privacy.events import Gaussian, NonPrivate, PoissonSampled, Repeated
@@ -47,6 +47,21 @@ class Fitted:
         return np.linspace(-9.0, -7.0, len(rows))
 
 
+class Peer:
+    """In the place of a method of dpmm: it gives back what it is given."""
+
+    def __init__(self, method, schema, epsilon, delta, seed):
+        assert method in peers.METHODS
+
+    def fit_and_sample(self, rows, num_rows):
+        drawn = rows.sample(num_rows, replace=True, random_state=1, ignore_index=True)
+        return peers.Sampled(drawn, {"fit_seconds": 3.0, "peak_gigabytes": 0.5})
+
+
+def norms(model: Any, rows: Any, *, seed: int) -> dict[str, np.ndarray]:
+    return {f"{gradients.PREFIX}{name} 1": np.ones(9) for name in ("splines", "linear maps")}
+
+
 def take_over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float, int]]:
     """Tiny tables and a stand-in for every model; returns the calls of `build`."""
     calls = []
@@ -59,6 +74,8 @@ def take_over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float, int]]:
     monkeypatch.setattr(data, "load", load)
     monkeypatch.setattr(runs.memory, "forget_peak", lambda: None)  # it collects all garbage first
     monkeypatch.setattr(estimators, "build", build)
+    monkeypatch.setattr(peers, "Peer", Peer)
+    monkeypatch.setattr(gradients, "by_layer", norms)
     monkeypatch.setattr(runs, "SAMPLED", ROWS)
     return calls
 

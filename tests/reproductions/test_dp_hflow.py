@@ -12,12 +12,13 @@ from reproductions.dp_hflow import (
     estimators,
     measuring,
     paper,
+    peers,
     runs,
     tables,
     targets,
 )
 from reproductions.dp_hflow.measures import across
-from reproductions.dp_hflow.runs import HELD_OUT, REAL, Task
+from reproductions.dp_hflow.runs import HELD_OUT, REAL, REFERENCES, SHUFFLED, Task
 
 from reproductions import memory
 from reproductions import records as record_files
@@ -50,7 +51,7 @@ def one(outcome, table, metric, row="TableFlow"):
 
 def test_a_table_names_known_measures_and_methods_and_no_method_stands_idle():
     used = {row.method for block in tables.SHEET.blocks for row in block.rows if row.method}
-    assert used == {*estimators.METHODS, REAL, HELD_OUT}
+    assert used == {*estimators.METHODS, estimators.MERF, *peers.METHODS, *REFERENCES}
     for block in tables.SHEET.blocks:
         for row in block.rows:
             assert (row.method is None) is bool(row.given)
@@ -198,7 +199,7 @@ def test_everything_once_leaves_every_record_figure_and_the_page(at_home, calls)
     folder = at_home / "dp-hflow"
     drawn = {path.stem for path in (folder / "figures").glob("*.png")}
     both = {f"{name}{end}" for name in ("figure-3", "kendall") for end in ("", "-hflow")}
-    assert drawn == both | {"figure-4", "figure-5", "warm-start"}
+    assert drawn == both | {"figure-2", "figure-3-merf", "figure-4", "figure-5", "warm-start"}
     text = (at_home / "dp-hflow.md").read_text("utf-8")
     for record in outcome.records:
         assert record.measured in text
@@ -206,8 +207,9 @@ def test_everything_once_leaves_every_record_figure_and_the_page(at_home, calls)
         assert f"dp-hflow/figures/{name}.png" in text
     assert "not run" not in text
     assert system.write_page().read_text("utf-8") == text
-    assert "0.867-0.870" in text
+    assert "given |" not in text
     assert "0.0717" in text
+    assert "**AIM of dpmm, ours**" in text
     assert ">= 0.855 misses" in text
     assert "<= 480 holds" in text
 
@@ -219,10 +221,10 @@ def test_the_page_tells_what_no_accountant_sees_and_what_is_not_drawn(tmp_path):
         "Bounds of Census and Intrusion were rounded from the files",
         "rules that were fitted on generated\n  tables",
         "above 1/n on Covertype, Census and Intrusion",
-        "those of the issue that asked for this page",
+        "are those that the paper prints",
     ):
         assert words in text
-    assert text.count("Not drawn yet") == 7
+    assert text.count("Not drawn yet") == 9
     assert "| **TableFlow, ours** | 1 | not run |" in text
     assert "| both | 0.5 | not run |" in text
 
@@ -244,7 +246,8 @@ def test_what_there_is_not_is_refused_before_any_run(settings, message, tmp_path
 
 def test_a_table_of_the_paper_asks_for_its_own_runs_only(tmp_path, calls):
     quietly(tmp_path, table=[1], splits=1)
-    assert calls == [("codes", 1.0, 1), ("codes-cold", 1.0, 1), ("hflow", 1.0, 1)]
+    methods = ("merf", "codes", "codes-cold", "hflow")
+    assert calls == [(method, 1.0, 1) for method in methods]
     assert not (tmp_path / "figures").exists()
 
 
@@ -270,7 +273,20 @@ def test_a_run_measures_by_all_classifiers_and_real_rows_without_a_fit(monkeypat
     held_out = runs.perform(Task(data="adult", method=HELD_OUT, epsilon=math.inf, split=1))
     assert "classifiers" not in held_out.result
     assert held_out.result["marginals"]["mean_two_way"] > 0
+    shuffled = runs.perform(Task(data="adult", method=SHUFFLED, epsilon=math.inf, split=1))
+    assert shuffled.result["marginals"]["mean_one_way"] == 0
+    assert shuffled.result["marginals"]["mean_two_way"] > 0.05
     assert len(calls) == 1
+
+
+def test_a_peer_is_measured_like_a_model_and_its_epsilon_is_its_own_claim(monkeypatch):
+    stand_in.measure_quickly(monkeypatch)
+    stand_in.take_over(monkeypatch)
+    done = runs.perform(Task(data="adult", method="aim", epsilon=1.0, split=1))
+    assert done.result["guarantee"] == {"epsilon": 1.0, "accountant": "dpmm's own"}
+    assert done.seconds == done.result["fit_seconds"] == 3.0
+    assert "log_likelihood" not in done.result
+    assert done.result["classifiers"]["mean"]["auroc"] == pytest.approx(0.8)
 
 
 def test_covertype_is_classified_on_fewer_rows_and_shown_in_bins_of_its_range(monkeypatch):
@@ -312,7 +328,7 @@ def test_methods_differ_from_the_defaults_in_what_their_names_say(monkeypatch):
     assert extra["hflow-lu"] == {**cold, "flow": {"linear": "lu"}}
     sparsified = {"clipping": "sparsified", "sparsity": 0.9}
     assert extra["hflow-sparsified-0.9"] == {**cold, "flow": {}, "training": sparsified}
-    with pytest.raises(ValueError, match="the methods are codes"):
+    with pytest.raises(ValueError, match=r"the methods are codes.*merf"):
         estimators.build("codex", schema, **common)
 
 

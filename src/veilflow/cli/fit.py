@@ -1,6 +1,6 @@
 """`veilflow fit`: spend a privacy budget on a data file and keep the model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,9 +10,10 @@ import typer
 from veilflow.cli import options
 from veilflow.cli.classifier import classifier
 from veilflow.cli.fitting import FitFlags
-from veilflow.cli.flags import Settings, SettingsOf, given, share_or_none, whole_numbers
+from veilflow.cli.flags import Settings, SettingsOf, given, whole_numbers
 from veilflow.cli.output import guarded
 from veilflow.cli.records import Bounded
+from veilflow.cli.table import table
 
 app = typer.Typer(help="Fit a private model to a data file.", no_args_is_help=True)
 
@@ -22,7 +23,7 @@ Base = StrEnum("Base", ["NORMAL", "LOGISTIC", "STUDENT", "MIXTURE"])
 Start = StrEnum("Start", ["GRID", "COLUMNS", "WHITENING", "ACTNORM", "NONE"])
 Reconstruction = StrEnum("Reconstruction", ["BCE", "MSE"])
 Partition = StrEnum("Partition", ["FLOWS", "MODELS", "NONE"])
-Extra = StrEnum("Extra", ["ERROR", "IGNORE"])
+ScalarMap = StrEnum("ScalarMap", ["AFFINE", "SPLINE"])
 InvalidImages = StrEnum("InvalidImages", ["ERROR", "SKIP"])
 
 
@@ -121,56 +122,7 @@ def _fit_rows(fitting: Any, model: Any, rows: Any, bounded: Bounded, *, data: Pa
     fitting.finish(model.plan(rows.values.shape[1]), fit, data=data)
 
 
-@app.command("table")
-@guarded
-def table(
-    data: options.Table,
-    schema: Path,
-    flags: FitFlags,
-    settings: Annotated[Settings, SettingsOf("veilflow.models.table.table_flow.TableFlow")],
-    flow: Annotated[
-        Settings,
-        SettingsOf("veilflow.models.table.architecture.CodeArchitecture", leave_out=("num_waves",)),
-    ],
-    training: options.TrainingFlags,
-    warm_start: str | None = None,
-    extra: Extra = Extra.ERROR,
-    invalid: options.Invalid = options.InvalidCells.ERROR,
-) -> None:
-    """Learn a table of numbers, categories, dates and gaps (DP-HFlow).
-
-    The schema says what is public about each column; `veilflow schema` drafts one. A dry run does not
-    open the table.
-
-    Flags:
-        schema: TOML file of the declared columns.
-        warm_start: Share of the squared privacy parameter for noisy marginals, which the flow starts
-            from; or none.
-        pay_for_discovery: Forget what is not confirmed, and pay to find it. Kinds of columns must be
-            confirmed.
-        most_bins: About how many bins a number is cut into.
-        hidden: Hidden layers: their sizes, with commas.
-        extra: What to do with columns that the schema does not have.
-    """
-    fitting = flags.begin(data, schema)
-    from veilflow.engine.training import Training
-    from veilflow.models.table.architecture import codes
-    from veilflow.models.table.table_flow import TableFlow
-    from veilflow.tabular.schema import Schema
-
-    settings |= given(warm_start=share_or_none("--warm-start", warm_start))
-    model = TableFlow(
-        schema=Schema.from_file(schema),
-        flow=codes(**flow),
-        training=Training(**training),
-        **fitting.settings,
-        **settings,
-    )
-
-    def fit(**how: Any) -> Any:
-        return model.fit(data, extra=str(extra), invalid=str(invalid), **how)
-
-    fitting.finish(model.plan(), fit, data=data)
+app.command("table")(table)
 
 
 @app.command("images")
@@ -184,6 +136,14 @@ def images(
         SettingsOf(
             "veilflow.models.image.image_flow.ImageFlow",
             words={"partition": Partition, "reconstruction": Reconstruction},
+        ),
+    ],
+    flow: Annotated[
+        Settings,
+        SettingsOf(
+            "veilflow.models.image.architecture.ImageArchitecture",
+            leave_out=("size", "colors"),
+            words={"scalar_map": ScalarMap},
         ),
     ],
     training: options.TrainingFlags,
@@ -201,16 +161,24 @@ def images(
         delta: Well below 1 / number of images.
         partition: What each class has of its own; none: one flow that is told the class.
         reconstruction: The error that the autoencoder is trained on.
+        channels: Channels after each convolution of the encoder, with commas; by default those of the
+            nearest published size.
+        hidden: Sizes of the hidden layers in each block of the flow, with commas.
         labels: IDX or NPY file of labels; for a folder, a CSV with columns file and label.
         invalid: What to do with images that are not as declared.
     """
     fitting = flags.begin(data, spec, labels)
     from veilflow.engine.training import Training
     from veilflow.images import ImageSpec
+    from veilflow.models.image.architecture import architecture_for
     from veilflow.models.image.image_flow import ImageFlow
 
+    form = ImageSpec.from_file(spec)
+    if flow:
+        flow = {"flow": replace(architecture_for((form.height, form.width), form.channels), **flow)}
     model = ImageFlow(
-        spec=ImageSpec.from_file(spec),
+        spec=form,
+        **flow,
         training=Training(**training),
         **fitting.settings,
         **settings,

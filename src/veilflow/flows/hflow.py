@@ -1,18 +1,22 @@
 """DP-HFlow's density of mixed rows: dequantization, then blocks of linear maps and splines.
 
+The paper does not say how rows are scaled. Here a point becomes its normal score, so that the identity
+is the flow of independent variables and the blocks have only dependence to learn.
+
 References:
     Lee, Kim, Jeong, Ro, "Differentially private normalizing flows for synthetic tabular
     data generation", 2022.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Key
+import numpy as np
+from jaxtyping import Array, Float, Key
 
 from veilflow._core import check
 from veilflow.flows.bases.simple import StandardNormal
@@ -21,6 +25,7 @@ from veilflow.flows.bijections.autoregressive import Autoregressive, SharedBlock
 from veilflow.flows.bijections.composition import Chain, Scan
 from veilflow.flows.bijections.fixed import reverse
 from veilflow.flows.bijections.linear import LU, LowRank
+from veilflow.flows.bijections.normal_scores import NormalScores
 from veilflow.flows.bijections.parameters import PrivateLogDet
 from veilflow.flows.dequantizers import (
     AbstractDequantizer,
@@ -69,12 +74,15 @@ class HFlow(eqx.Module):
         network: Network = "conditional",
         block_embedding: int = 8,
         dequantization: Dequantization = "uniform",
+        shares: Sequence[Float[np.ndarray, " codes"]] | None = None,
     ) -> "HFlow":
-        """A new flow, close to a normal distribution over points scaled to [-1, 1].
+        """A new flow, close to one of independent variables.
 
         Args:
             kinds: `Listed(num_codes)` or `Continuous()` for each variable.
             key: Spent here, for the weights.
+            shares: The share of each code, public or released, for each listed variable: a code is then
+                as wide as its share. By default all codes are equally wide.
             blocks: Number of blocks, each a linear map and a spline, with reversals between them.
             bins: Number of bins of a spline.
             bound: Splines bend inside [-bound, bound].
@@ -125,7 +133,8 @@ class HFlow(eqx.Module):
             if trained
             else UniformDequantizer()
         )
-        points = Flow(StandardNormal(variables.dim), Chain((bijection, variables.scaling())))
+        scores = NormalScores.create(variables.shares(shares))
+        points = Flow(StandardNormal(variables.dim), Chain((bijection, scores)))
         return cls(dequantizer, points, variables)
 
     @property

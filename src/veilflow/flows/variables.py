@@ -5,7 +5,7 @@ a continuous one by its position in [0, 1); the other number is not used. A poin
 for a listed variable, one for each code, and one unit for a continuous variable.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from veilflow._core import check
-from veilflow.flows.bijections.fixed import Affine
 
 BELOW_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 """The largest float32 of [0, 1)."""
@@ -105,9 +104,24 @@ class Variables:
         positions = jnp.clip(point, 0, BELOW_ONE)
         return jnp.where(listed, codes, 0), jnp.where(listed, 0, positions)
 
-    def scaling(self) -> Affine:
-        """The map from [-1, 1] in every coordinate to the points of rows."""
-        return Affine.from_bounds(np.zeros(self.dim), self._widths)
+    def shares(
+        self, listed: Sequence[Float[np.ndarray, " codes"]] | None
+    ) -> list[Float[np.ndarray, " units"]]:
+        """The share of each unit of length of every variable.
+
+        Args:
+            listed: The shares of the codes of each listed variable; None for equal ones.
+
+        Raises:
+            ValueError: If there is not one share for each code of each listed variable.
+        """
+        given = [np.ones(size) for size in self.sizes] if listed is None else listed
+        if tuple(map(len, given)) != self.sizes:
+            raise ValueError(
+                f"shares must be one for each of {self.sizes} codes, got {tuple(map(len, given))}."
+            )
+        each = iter(given)
+        return [next(each) if isinstance(kind, Listed) else np.ones(1) for kind in self.kinds]
 
     @property
     def _is_listed(self) -> np.ndarray:

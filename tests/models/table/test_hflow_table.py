@@ -136,6 +136,9 @@ def test_each_flow_has_its_own_defaults_and_codes_keep_theirs():
     assert estimator().plan().flow.hidden == SMALL.hidden
     assert trained(warm_start=True).learning_rate < paper.learning_rate
     assert trained(optimizer="sgd").optimizer == "sgd"
+    # without noise, steps may be large; the flow of codes has small ones
+    assert trained(budget=FREE).learning_rate > paper.learning_rate
+    assert trained(flow=None, budget=FREE).learning_rate < codes.learning_rate
 
 
 # --- ranks
@@ -188,6 +191,28 @@ def test_spans_are_as_wide_as_the_slope_says_and_fill_all_ranks():
     some = (asked.codes[:, 1] == 0) & missing
     np.testing.assert_allclose(width[some, 0].sum(), 1, rtol=1e-5)
     assert width.min() > 0  # also where the histogram has no record
+
+
+def test_listed_values_have_the_released_shares_and_none_is_zero():
+    of_kind, of_gap = Ranks(coder()).shares
+    np.testing.assert_allclose(of_kind, [0.2, 0.3, 0.5], atol=1e-3)
+    np.testing.assert_allclose(of_gap, [0.6, 0.4], atol=1e-3)
+    none = coder().with_masses([np.eye(len(column.mass))[0] for column in coder().columns])
+    assert all(0 < one.min() < 1e-3 for one in Ranks(none).shares)
+
+
+@pytest.mark.parametrize("linear", ["low-rank", "none"])
+def test_a_fresh_flow_has_the_released_columns(linear: str, key: jax.Array):
+    made = vf.hflow(blocks=2, bins=4, hidden=(8,), linear=linear)
+    density = HFlowDensity.create(coder(), made, key=key)
+    drawn = density.draw(8000, jax.random.key(1), np.random.default_rng(0))
+    kinds = np.bincount(drawn.codes[:, 1], minlength=3) / 8000
+    np.testing.assert_allclose(kinds, [0.2, 0.3, 0.5], atol=0.05)
+    assert drawn.codes[:, 2].mean() == pytest.approx(0.4, abs=0.05)
+    sizes = np.bincount((10 * drawn.positions[:, 0]).astype(int), minlength=10) / 8000
+    np.testing.assert_allclose(
+        sizes, np.array([5, 5, 5, 150, 20, 20, 0, 30, 30, 35]) / 300, atol=0.05
+    )
 
 
 def test_better_shares_of_bins_move_the_ranks():

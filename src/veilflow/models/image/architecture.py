@@ -32,22 +32,28 @@ _NUM_PARAMS = {"affine": 2, "spline": 25}
 
 @dataclass(frozen=True, kw_only=True)
 class ImageArchitecture:
-    """Encoder, decoder and latent flow for images of one size."""
+    """Encoder, decoder and latent flow for images of one size.
+
+    Attributes:
+        size: Height and width of an image.
+        colors: The number of channels of an image.
+        channels: Channels after each convolution of the encoder; the decoder has them in reverse.
+        latent: The number of coordinates of a code.
+        blocks: The number of blocks of the flow.
+        hidden: Sizes of the hidden layers in each block of the flow.
+        scalar_map: How each coordinate of a code is mapped: "affine" or "spline".
+        decoder_sees_class: Whether a decoder that several classes share is told the class beside the
+            code.
+    """
 
     size: tuple[int, int]
-    """Height and width of an image."""
     colors: int = 1
     channels: tuple[int, ...] = (32, 64)
-    """Channels after each convolution of the encoder; the decoder has them in reverse."""
     latent: int = 20
-    """The number of coordinates of a code."""
     blocks: int = 9
     hidden: tuple[int, ...] = (200, 200)
-    """Sizes of the hidden layers in each block of the flow."""
     scalar_map: str = "affine"
-    """"affine" or "spline": how each coordinate of a code is mapped."""
     decoder_sees_class: bool = False
-    """Whether a decoder that several classes share is told the class beside the code."""
 
     def __post_init__(self) -> None:
         count, counts = fields.count(), fields.each(fields.count())

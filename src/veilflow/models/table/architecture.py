@@ -1,9 +1,11 @@
 """Which flow a table gets, as plain settings that a file can hold."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
-from jaxtyping import Array, Key
+import numpy as np
+from jaxtyping import Array, Float, Key
 
 from veilflow._core import check
 from veilflow._core.fields import convert, count, each, optional, positive
@@ -60,7 +62,17 @@ class CodeArchitecture(TableArchitecture):
 
 @dataclass(frozen=True, kw_only=True)
 class HFlowArchitecture(TableArchitecture):
-    """The sizes and parts of the paper's flow; made by `hflow`."""
+    """The sizes and parts of the paper's flow; made by `hflow`.
+
+    Attributes:
+        blocks: The number of blocks, each a linear map and an autoregressive spline.
+        bins: The number of bins of a spline.
+        hidden: Sizes of the hidden layers of the masked networks.
+        linear: The linear map of a block: "low-rank", "lu" or "none".
+        rank: The rank of the low-rank map.
+        network: Whose network sets the splines: "conditional", one for all blocks, or "separate".
+        dequantization: Noise on listed values: "uniform", or "variational" for trained noise.
+    """
 
     blocks: int
     bins: int
@@ -92,10 +104,16 @@ class HFlowArchitecture(TableArchitecture):
                 "Use linear='lu' for full rank."
             )
 
-    def build(self, variables: Variables, *, key: Key[Array, ""]) -> HFlow:
-        """A fresh flow over rows of `variables`."""
+    def build(
+        self,
+        variables: Variables,
+        *,
+        key: Key[Array, ""],
+        shares: Sequence[Float[np.ndarray, " codes"]] | None = None,
+    ) -> HFlow:
+        """A fresh flow over rows of `variables`, whose codes have these released shares."""
         parts = {name: value for name, value in asdict(self).items() if name != "most_bins"}
-        return HFlow.create(variables.kinds, key=key, **parts)
+        return HFlow.create(variables.kinds, key=key, shares=shares, **parts)
 
 
 def codes(

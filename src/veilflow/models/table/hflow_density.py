@@ -60,6 +60,15 @@ class Ranks:
                 kinds += [Listed(2), Continuous()] if column.nullable else [Continuous()]
         return Variables(kinds)
 
+    @property
+    def shares(self) -> list[Float[np.ndarray, " codes"]]:
+        """The latest share of each code of the listed variables."""
+        return [
+            _floored(column.mass if column.cells is None else _missing(column))
+            for column in self.coder.columns
+            if column.cells is None or column.nullable
+        ]
+
     def spans(self, rows: EncodedRows) -> Spans:
         """Rows as variables, each from its own row; nothing is drawn."""
         empty = np.zeros(len(rows))
@@ -121,6 +130,16 @@ class Ranks:
         return total
 
 
+def _missing(column: CodedColumn) -> Float[np.ndarray, " two"]:
+    """The shares of observed and of missing cells of a number."""
+    return np.array([column.mass[:-1].sum(), column.mass[-1]])
+
+
+def _floored(shares: Float[np.ndarray, " codes"]) -> Float[np.ndarray, " codes"]:
+    """Shares none of which is zero."""
+    return (1 - _FLOOR) * shares / shares.sum() + _FLOOR / len(shares)
+
+
 def _shares(column: CodedColumn) -> Float[np.ndarray, " cells"]:
     """The share of each cell among the observed ones, from the latest shares of bins."""
     bins = column.bins
@@ -168,14 +187,13 @@ class HFlowDensity(AbstractTableDensity):
         cls, coder: Coder, architecture: HFlowArchitecture, *, key: Key[Array, ""]
     ) -> "HFlowDensity":
         """A fresh density."""
-        return cls(coder, architecture.build(Ranks(coder).variables, key=key))
+        return cls(coder, _built(coder, architecture, key))
 
     def records(self, rows: EncodedRows) -> Spans:
         """Codes and spans of ranks, in which every step draws anew where a record lies."""
         return Ranks(self.coder).spans(rows)
 
     def draw(self, num_rows: int, key: Key[Array, ""], rng: np.random.Generator) -> EncodedRows:
-        """Draw rows. Ranks beyond 0 and 1 are folded back."""
         codes, positions = _draw(self.flow, key, num_rows)
         return Ranks(self.coder).rows(np.asarray(codes), np.asarray(positions), rng)
 
@@ -212,19 +230,22 @@ class HFlowDensity(AbstractTableDensity):
         cls, coder: Coder, arrays: list[Any], architecture: HFlowArchitecture
     ) -> "HFlowDensity":
         """The density that `arrays` described."""
-        flow = architecture.build(Ranks(coder).variables, key=jax.random.key(0))
+        flow = _built(coder, architecture, jax.random.key(0))
         own, fixed = trainable_part(flow)
         trained = jax.tree.unflatten(jax.tree.structure(own), arrays)
         return cls(coder, eqx.combine(trained, fixed))
+
+
+def _built(coder: Coder, architecture: HFlowArchitecture, key: Key[Array, ""]) -> HFlow:
+    ranks = Ranks(coder)
+    return architecture.build(ranks.variables, key=key, shares=ranks.shares)
 
 
 @eqx.filter_jit
 def _draw(flow: HFlow, key: Array, num_rows: int) -> Row:
     def one(key: Array) -> Row:
         point = flow.flow.sample(key)
-        codes, _ = flow.variables.row(point)
-        # reflect ranks beyond an end: clipped to the end they would make a spike
-        return codes, jnp.minimum(1 - jnp.abs(jnp.mod(point, 2) - 1), BELOW_ONE)
+        return flow.variables.row(point)
 
     return jax.lax.map(one, jax.random.split(key, num_rows), batch_size=2048)
 
