@@ -18,14 +18,15 @@ API = {
 }
 GENERATED = "benchmarks*.md"  # written by other commands; linked when present
 REPRODUCTIONS = "reproductions"  # generated pages in docs, figures in the folder beside it
+OVERVIEW = "index.md"  # of all papers, before the page of each
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Append the pages that depend on what exists to the navigation."""
     written = sorted(path.name for path in Path(config.docs_dir).glob(GENERATED))
     results = [{name[:-3].replace("_", " ").capitalize(): name} for name in written]
-    papers = sorted((Path(config.docs_dir) / REPRODUCTIONS).glob("*.md"))
-    pages = [{path.stem.upper(): f"{REPRODUCTIONS}/{path.name}"} for path in papers]
+    papers = sorted((Path(config.docs_dir) / REPRODUCTIONS).glob("*.md"), key=_overview_first)
+    pages = [{_title(path): f"{REPRODUCTIONS}/{path.name}"} for path in papers]
     if pages:
         results.append({"Reproductions": pages})
     api = [{page.split("/")[1][:-3]: page} for page in _pages(config)]
@@ -49,6 +50,14 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     if not page.file.src_uri.startswith(f"{REPRODUCTIONS}/"):
         return markdown
     return markdown.replace(f"](../../{REPRODUCTIONS}/", "](")
+
+
+def _overview_first(path: Path) -> tuple[bool, str]:
+    return path.name != OVERVIEW, path.name
+
+
+def _title(path: Path) -> str:
+    return "Overview" if path.name == OVERVIEW else path.stem.upper()
 
 
 def _pages(config: MkDocsConfig) -> dict[str, str]:

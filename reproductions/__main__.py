@@ -1,14 +1,14 @@
 """`python -m reproductions dp-nf ...` is `veilflow reproduce dp-nf ...`: one set of options.
 
 `python -m reproductions again` and `python -m reproductions probes` tell whether today's code still
-gives the numbers of the records.
+gives the numbers of the records. `python -m reproductions index` writes the overview of all papers.
 """
 
 import sys
 from importlib import import_module
 from importlib.metadata import entry_points
 
-COMMANDS = ("again", "probes")
+COMMANDS = ("again", "index", "probes")
 
 if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1] in COMMANDS:

@@ -184,10 +184,13 @@ class System:
         return [task for task in both if running.matches(task, only)], drawn
 
     def write_page(self, out: Path | None = None) -> Path:
-        """Write the page again from the records and figures that are there."""
+        """Write the page, and the overview of all, from the records and figures that are there."""
+        from reproductions import index  # it reads every system
+
         out, path = out or self.out, PAGES / f"{self.name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.page_text(out, record_files.read(out / "results.json")), "utf-8")
+        index.write(PAGES / index.NAME)
         return path
 
     def page_text(self, folder: Path, records: list[Record]) -> str:

@@ -6,7 +6,9 @@ from public facts (number of rows and columns, epsilon, delta); its rules were f
 never on these splits.
 """
 
+import math
 import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,8 @@ def build(method: str, facts: Facts, *, epsilon: float, num_records: int) -> Any
             all that is released before the training, at the whole budget, and `start-rehearsed` for
             what a rehearsal makes of it; `flow-normal` for a flow trained from a spherical normal, and
             `flow-mixture-5` for the shape of five normals by private EM, trained even where a grid
-            would do; `mixture-8` for eight normals alone; `paper` for a flow with the settings of the
+            would do; `open-5` for the shape of five normals that are fitted without privacy;
+            `mixture-8` for eight normals alone; `paper` for a flow with the settings of the
             authors' code, on Poisson batches.
         facts: What is public about the data.
         epsilon: The budget, at the data set's delta; infinite for a reference without privacy.
@@ -38,6 +41,8 @@ def build(method: str, facts: Facts, *, epsilon: float, num_records: int) -> Any
     }
     if kind == "mixture":
         return vf.MixtureDensity(num_components=int(detail), **public)
+    if kind == "open":
+        return OverOpenMixture(int(detail), public)
     if kind == "start":
         rehearse = detail == "rehearsed"
         return vf.DensityFlow(training=vf.Training(steps=0), rehearse=rehearse, **public)
@@ -46,7 +51,9 @@ def build(method: str, facts: Facts, *, epsilon: float, num_records: int) -> Any
         start = {"base": "normal", "start": "whitening"}
         return vf.DensityFlow(flow=paper.FLOW, training=settings, **start, **public)
     if kind != "flow":
-        raise ValueError(f"a method starts with flow, start, mixture or paper, got {method!r}.")
+        raise ValueError(
+            f"a method starts with flow, start, mixture, open or paper, got {method!r}."
+        )
     if detail == "counted":
         return vf.DensityFlow(**{**public, "num_records": None})
     base, _, components = detail.partition("-")
@@ -55,6 +62,21 @@ def build(method: str, facts: Facts, *, epsilon: float, num_records: int) -> Any
     if components:
         public["num_components"] = int(components)
     return vf.DensityFlow(**public)
+
+
+@dataclass(frozen=True)
+class OverOpenMixture:
+    """A shape over a mixture that reads rows without privacy: for comparison, no guarantee holds."""
+
+    num_components: int
+    public: dict[str, Any]
+
+    def fit(self, rows: np.ndarray, *, progress: bool) -> vf.FittedDensityFlow:
+        """The mixture, then the private training over it."""
+        budget = replace(self.public["budget"], epsilon=math.inf)
+        settings = {**self.public, "budget": budget, "num_components": self.num_components}
+        base = vf.MixtureDensity(**settings).fit(rows, progress=progress)
+        return vf.DensityFlow(base=base, **self.public).fit(rows, progress=progress)
 
 
 def _of_paper(epsilon: float, delta: float, num_records: int) -> vf.Training:

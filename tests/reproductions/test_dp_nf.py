@@ -392,7 +392,7 @@ def test_estimators_are_asked_for_with_public_facts_only(monkeypatch):
         ("DensityFlow", {**public, "training": vf.Training(steps=0), "rehearse": True}),
         ("MixtureDensity", {**public, "num_components": 8}),
     ]
-    with pytest.raises(ValueError, match="flow, start, mixture or paper"):
+    with pytest.raises(ValueError, match="flow, start, mixture, open or paper"):
         estimators.build("gan", data.FACTS["lifesci"], epsilon=1.0, num_records=1)
 
 

@@ -46,7 +46,7 @@ def test_an_option_that_a_system_does_not_have_is_refused(name, option, tmp_path
         get(name).reproduce(out=tmp_path, small=option == "small", fid=option == "fid")
 
 
-@pytest.mark.parametrize("command", ["again", "probes"])
+@pytest.mark.parametrize("command", ["again", "index", "probes"])
 def test_commands_stand_beside_the_systems(command, monkeypatch):
     given = []
     monkeypatch.setattr(f"reproductions.{command}.main", lambda words: given.append(words) or 1)
