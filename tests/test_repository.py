@@ -135,6 +135,7 @@ def command_lines() -> dict[tuple[str, ...], set[str]]:
     shown: dict[tuple[str, ...], set[str]] = {}
     for name in PROSE:
         for block in code_blocks((ROOT / name).read_text("utf-8"), "sh"):
+            block = block.replace("\\\n", " ")
             for line in re.findall(r"^veilflow (.*)", block, re.MULTILINE):
                 words = shlex.split(line, comments=True)
                 command = tuple(words[: 2 if words[0] in ("fit", "posterior", "detect") else 1])

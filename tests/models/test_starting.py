@@ -121,7 +121,8 @@ def test_the_ledger_has_an_entry_for_each_release_of_the_start_and_it_is_that_of
     start = STARTS[plan.start][: 1 if mixed else None]  # EM finds the moments by itself
     purposes = [*counted, *start, *mixed, *trained]
     found = [(e.purpose, e.event) for e in model.ledger.entries if e.purpose != SLACK]
-    assert found == [(one.purpose, one.event) for one in plan.releases]
+    paid = [one for one in plan.releases if one.event is not None]
+    assert found == [(one.purpose, one.event) for one in paid]
     assert [purpose for purpose, _ in found] == purposes
     private = {"grid": PureDP, "histograms of columns": Gaussian, "moments": Together}
     for purpose, event in found:
@@ -283,7 +284,8 @@ def test_rows_reach_a_start_only_inside_the_domain(name, monkeypatch):
     seen, pay = [], Run.pay
 
     def spy(self, release, query):
-        seen.append((release, query.records.open()))
+        if query.records is not None:
+            seen.append((release, query.records.open()))
         return pay(self, release, query)
 
     monkeypatch.setattr(Run, "pay", spy)

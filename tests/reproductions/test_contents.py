@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 import typer
 from benchmarks.provenance import ROOT
-from reproductions.__main__ import COMMANDS
 from reproductions.contents import KINDS, PAPERS, Entry, Number
 from reproductions.index import GUIDES, NOT_DRAWN, NOT_PRINTED, Shelf, links, slug, tables_of
 from reproductions.pages import NOT_RUN
@@ -261,10 +260,6 @@ def test_the_overview_is_written_with_the_page_of_a_system(monkeypatch, tmp_path
     monkeypatch.setattr("reproductions.system.PAGES", tmp_path)
     get("dp-nf").write_page()
     assert (tmp_path / index.NAME).read_text("utf-8") == index.text()
-
-
-def test_the_command_stands_beside_the_systems():
-    assert "index" in COMMANDS
 
 
 def test_the_command_writes_the_page(monkeypatch, tmp_path, capsys):
