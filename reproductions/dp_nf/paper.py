@@ -27,7 +27,6 @@ class Row:
         must: What ours must reach, by epsilon.
         sampling: How the paper drew batches.
         note: What one must know about the row.
-        epsilons: Where ours is run, if not at every epsilon of the block.
     """
 
     name: str
@@ -36,7 +35,6 @@ class Row:
     must: dict[float, float] = field(default_factory=dict)
     sampling: str = UNIFORM
     note: str = ""
-    epsilons: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +158,6 @@ BLOCKS = (
                 "multiplier 2.1 allows by PLD. Where the authors standardize the columns for free, "
                 "a whitening is paid for, which removes correlations as well; it leaves a little less "
                 "for the steps, so their noise is larger than that",
-                epsilons=(0.5, 1.0),
             ),
             *STARTS,
             Row(

@@ -44,8 +44,7 @@ def _cells(block: paper.Block) -> Iterator[tuple[paper.Row, str, float]]:
     """Row, method and epsilon of every cell we fill, the references without privacy last."""
     for row in block.rows:
         if row.method is not None:
-            epsilons = block.epsilons if row.epsilons is None else row.epsilons
-            yield from ((row, row.method, epsilon) for epsilon in epsilons)
+            yield from ((row, row.method, epsilon) for epsilon in block.epsilons)
     for name, method in block.references.items():
         must = {math.inf: block.reference_musts[name]} if name in block.reference_musts else {}
         yield paper.Row(name=name, method=method, sampling="", must=must), method, math.inf

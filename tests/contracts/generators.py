@@ -56,6 +56,7 @@ def density() -> Estimator:
             "start": Setting(kinds.WORD),
             "num_components": Setting(kinds.COUNT, 2),
             "count_clamped": Setting(kinds.FLAG, True),
+            "rehearse": Setting(kinds.FLAG, True),
         },
         data=(ROWS,),
         hostile=BAD_ROWS,

@@ -429,12 +429,6 @@ def test_the_settings_of_the_paper_are_those_of_its_code_on_poisson_batches():
     assert 2.1 < plan.releases[-1].noise_multiplier < 2.4
 
 
-def test_settings_of_the_paper_are_run_at_few_epsilons_only():
-    (row,) = [r for r in paper.BLOCKS[0].rows if r.method == "paper"]
-    made = {t.epsilon for t in tables.tasks(paper.BLOCKS[:1], 1) if t.method == "paper"}
-    assert made == set(row.epsilons) < set(paper.BLOCKS[0].epsilons)
-
-
 def test_figure_11_has_a_record_for_what_it_shows(tmp_path, quick):
     outcome, _ = quietly(tmp_path, only=["lifesci/0.5", "lifesci/1"], splits=2)
     found = [r for r in outcome.made if r.table == tables.FIGURE_11]
