@@ -34,7 +34,17 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, quick, da
         *("--clip-norm", 0.5, "--learning-rate", 0.01, "--weight-decay", 0.2, "--seed", 3),
         *("--flow", "nsf", "--blocks", 2, "--hidden", "8, 9", "--base", "mixture"),
         *("--components", 4, "--start", "whitening", "--count-clamped"),
-        *("--no-rehearse", "--noise-bands", 4, "--checkpoint", "ckpt", "--invalid", "replace", "--out", "m.veil"),
+        *(
+            "--no-rehearse",
+            "--noise-bands",
+            4,
+            "--checkpoint",
+            "ckpt",
+            "--invalid",
+            "replace",
+            "--out",
+            "m.veil",
+        ),
     )
     assert found["out"] == "m.veil"
     assert found["guarantee"]["delta"] == 1e-5

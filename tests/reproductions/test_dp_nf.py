@@ -36,9 +36,7 @@ def test_what_must_be_reached_is_no_worse_than_what_the_paper_reached():
         for row in block.rows:
             for epsilon, must in row.must.items():
                 # where the paper has no such row, any of its private flows
-                flows = [
-                    r for r in block.rows if "DP-NF" in r.name and "non-private" not in r.name
-                ]
+                flows = [r for r in block.rows if "DP-NF" in r.name and "non-private" not in r.name]
                 own = [row] if row.printed else flows
                 printed = [block.best(one, epsilon)[0] for one in own]
                 assert printed
