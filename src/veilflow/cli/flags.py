@@ -72,7 +72,9 @@ class SettingsOf:
             flag, text = self._flag(name), self.help.get(name, described.get(name, ""))
             text = texts.get(flag, re.sub(r"`([^`]*)`", spoken, text))
             flag_type = self.words[name] if name in self.words else _TYPES[kind]
-            yield _parameter(flag, Annotated[flag_type | None, _option(flag, flag_type)], None, text)
+            yield _parameter(
+                flag, Annotated[flag_type | None, _option(flag, flag_type)], None, text
+            )
 
     def collect(self, values: Mapping[str, Any]) -> Settings:
         """The settings that were given, by name. The others keep the default of the library."""
