@@ -20,6 +20,7 @@ NAMES = (
     "tables",
     "table_planner",
     "rehearsal",
+    "rehearsal_time",
     "ablations",
     "correlated",
     "marginals",

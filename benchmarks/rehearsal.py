@@ -4,16 +4,13 @@ Settings are rehearsed on twins: rows with random structure, made from a release
 (`vf.rehearse`). They vary the learning rate and the clip norm of the rule, the size of the network, and
 whether there is one. Figures are mean log-likelihoods of 2,000 fresh rows of generated sets; "against"
 names the settings that were chosen. The best in hindsight was picked by these very rows. All trainings
-but those that are timed are those of a rehearsal; a row compares one with that of the engine. Seconds
-are relative to those of a fit without the rehearsal, on the same two cores.
+are those of a rehearsal.
 """
 
-import time
 import warnings
 from dataclasses import replace
 from typing import Any
 
-import jax
 import numpy as np
 
 import veilflow as vf
@@ -75,37 +72,4 @@ def run(*, quick: bool = False) -> list[Record]:
     for what, gain in zip(("rehearsed", "hindsight"), mean, strict=True):
         name = f"mean gain over the rule: {what}"
         found.append(record(name, float(gain), "nats", better="higher"))
-    return found + _compared(size, test, quick=quick)
-
-
-def _compared(size: int, test: int, *, quick: bool) -> list[Record]:
-    """Seconds of a rehearsal beside those of the fit, and how close it comes to the engine."""
-    rows, domain = draw("fingerprints", size + test, seed=12)
-    tried = settings(1.0, size, domain)
-    del tried["32 hidden units"], tried["no network"]
-    if quick:
-        tried = {RULE: replace(tried[RULE], training=vf.Training(steps=2))}
-    begun = time.perf_counter()
-    model = tried[RULE].fit(rows[:size], progress=False)
-    fitted = time.perf_counter()
-    vf.rehearse(tried, on=model)
-    ratio = (time.perf_counter() - begun) / (fitted - begun)
-    own, plain = (_seconds(replace(tried[RULE], rehearse=x), rows[:size]) for x in (True, False))
-    score = float(model.log_prob(rows[size:]).mean())
-    again = vf.rehearse({RULE: tried[RULE]}, on=rows, held_out=test).expected(RULE)
-    name = "fingerprints, epsilon 1: rehearsal on the records' own set"
-    return [
-        record(name, again, "nats", better="higher", peer=f"the fit itself: {score:.2f}"),
-        record(
-            f"seconds, fit after a rehearsal of {len(tried)} settings", ratio, "ratio", must=2.0
-        ),
-        record("seconds, fit that rehearses its mixture", own / plain, "ratio", must=2.0),
-    ]
-
-
-def _seconds(estimator: vf.DensityFlow, rows: np.ndarray) -> float:
-    """Of a fit that finds nothing compiled."""
-    jax.clear_caches()
-    begun = time.perf_counter()
-    estimator.fit(rows, progress=False)
-    return time.perf_counter() - begun
+    return found

@@ -68,7 +68,11 @@ def test_a_batch_size_may_follow_from_a_rough_number():
 def test_neighbors_are_planned_alike_and_the_divisor_is_the_paid_count():
     rows = np.random.default_rng(0).uniform(size=(300, 4))
     flow = vf.DensityFlow(
-        budget=BUDGET, bounds=(0, 1), num_records="about 300", training=vf.Training(steps=2)
+        budget=BUDGET,
+        bounds=(0, 1),
+        num_records="about 300",
+        training=vf.Training(steps=2),
+        rehearse=False,
     )
     one, other = (flow.fit(x, progress=False) for x in (rows, rows[1:]))
     assert one.plan == other.plan
