@@ -28,6 +28,8 @@ NAMES = (
     "expm_batch",
     "zoom",
     "posterior",
+    "posterior_shapes",
+    "posterior_coverage",
     "audit",
     "detect",
     "fuzz",

@@ -29,7 +29,7 @@ FIGURE_5 = """\
 
 Anomalies are as the paper makes them: as many as test rows, each cell uniform between the 5th and 30th
 or the 70th and 95th percentile of its column. The areas are those of
-[the DP-NF reproduction](dp-nf.md), ten splits on a GPU, at equal true epsilon; they are not measured
+[the DP-NF reproduction](dp-nf.md), at equal true epsilon; they are not measured
 twice. The paper prints no areas.
 """
 

@@ -165,7 +165,9 @@ DETECTION = Block(
     ),
     words="Connections: as many attacks as normal rows. Payments: 492 frauds among 20,492 rows, so "
     "that a precision of .024 is chance. The flow without privacy is as large as the private ones, "
-    "and takes as many steps.",
+    "and takes as many steps. On connections three normals are ahead of every flow, and of the one "
+    "without privacy most: a flood repeats values that normal connections have as well, and the "
+    "sharper a density is, the more it trusts them.",
 )
 ALL_THRESHOLDS = Block(
     table="thresholds",

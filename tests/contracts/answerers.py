@@ -167,6 +167,7 @@ def guide() -> Any:
             "objective": Setting(kinds.WORD),
             "noise_aware": Setting(kinds.FLAG, True),
             "num_draws": Setting(kinds.COUNT, 2),
+            "target": Setting(kinds.WORD),
         },
     )
 

@@ -83,6 +83,18 @@ def test_a_population_has_both_modes_and_the_prior():
     assert draws[:, 1].mean() == pytest.approx(0.5, abs=0.25)
 
 
+@pytest.mark.parametrize("bend", [0.3, 30.0])
+def test_draws_do_not_follow_a_surface_that_rises_where_no_points_are(bend):
+    _, expected = draw_surfaces(known(normal), 2, np.random.default_rng(0), padded=70)
+    rising = dataclasses.replace(expected, trend=expected.trend.at[0, 2].set(-bend))
+    settings = ((jnp.zeros(2), jnp.eye(2)), *map(jnp.float32, (25.0, 1.0, 3.0)), jax.random.key(0))
+    standard = lambda theta: -0.5 * jnp.sum(theta**2)  # noqa: E731
+    draws = population(rising.repeated(4), rising, standard, *settings, size=64)
+    assert np.abs(np.asarray(draws)).max() < 30.0
+    if bend < 1:
+        assert np.asarray(draws).std() < 3.0
+
+
 def log_prior(theta):
     return -0.5 * (theta[1] - 1.0) ** 2
 

@@ -35,6 +35,8 @@ def test_without_noise_the_bounds_are_above_the_longest_lengths():
     found = read_counts(counts(300, 0.0), 0.0)
     top = bin_tops()[FIRST + len(SHAPE) - 1]
     assert found.bounds == (2 * top, top)
+    # 0.98 of the lengths, which leaves out the last of the bins
+    assert found.rough == (top / 2**0.5, top / 2**0.5)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -35,6 +35,8 @@ _NEGLIGIBLE = 8.0
 """Nats below the highest at which the prior rules parameters out."""
 _POWER = 0.5
 """Points are drawn from the posterior to this power."""
+_EXACT = 0.01
+"""Nats below which a deviation does not matter to a posterior, and would to the linear algebra."""
 _EXPLORING = (16, 128)
 _FINAL = (32, 256)
 """Surfaces, and draws for each."""
@@ -150,7 +152,7 @@ class Explored:
             noise=factor.T @ surrogate.noise @ factor,
             points=np.linalg.solve(factor, (points - mean).T).T,
             values=np.concatenate([one.values for one in rounds]),
-            deviations=np.concatenate([one.deviations for one in rounds]),
+            deviations=np.maximum(np.concatenate([d.deviations for d in rounds]), _EXACT),
             rounds=np.repeat(np.arange(len(rounds)), [len(one.values) for one in rounds]),
         )
 

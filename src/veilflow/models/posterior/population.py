@@ -24,8 +24,8 @@ _STAGES, _MOVES = 24, 3
 _SLOW = 2.5
 """The share of the way after a share t of the stages is t to this power."""
 _JITTER = 0.02
-_WALL = 0.5
-"""How steeply the density falls beyond the reach, in coordinates."""
+_WALL = 1.0
+"""Standard deviation of the distance beyond the reach, in coordinates."""
 
 
 @eqx.filter_jit
@@ -50,20 +50,26 @@ def population(
         place: Mean and factor: parameters are mean + factor u.
         reach: No draw is much farther from the origin.
         power: 1 for the posterior, less for something wider.
-        margin: The most by which a surface counts as higher than the expected one: far from all points
-            a surface may be as high as it likes, and a posterior must not follow it there.
+        margin: The most by which a surface counts as higher than the expected one, and than the highest
+            expected value at a point: far from all points a surface may be as high as it likes, and a
+            posterior must not follow it there.
         key: Public randomness.
         size: Draws for each surface.
     """
     mean, factor = place
     count, dim = surfaces.trend.shape[0], mean.shape[0]
     width = reach / 2.5
+    top = jnp.max(expected(expected.points[None]))
 
     def log_density(u: Array) -> Array:
         prior = jax.vmap(jax.vmap(log_prior))(mean[None, None] + u @ factor.T)
-        beyond = jnp.maximum(jnp.linalg.norm(u, axis=-1) - reach, 0.0) / _WALL
-        likely = expected(u.reshape(1, -1, dim)).reshape(u.shape[:2]) + margin
-        value = power * (jnp.minimum(surfaces(u), likely) + prior) - 0.5 * beyond**2
+        length = jnp.linalg.norm(u, axis=-1)
+        beyond = jnp.maximum(length - reach, 0.0) / _WALL
+        # quadratic trends may rise for ever: nothing is extrapolated beyond the reach
+        inside = u * jnp.minimum(1.0, reach / jnp.maximum(length, 1e-6))[..., None]
+        likely = expected(inside.reshape(1, -1, dim)).reshape(u.shape[:2])
+        height = jnp.minimum(surfaces(inside), jnp.minimum(likely, top) + margin)
+        value = power * (height + prior) - 0.5 * beyond**2
         return jnp.where(jnp.isfinite(value), value, -1e30)
 
     def wide(u: Array) -> Array:

@@ -27,6 +27,8 @@ _ENOUGH = 80.0
 twelfth of them."""
 _WIDTHS = (1, 2, 4, 8)
 """Numbers of neighboring bins that are read together."""
+_SEARCHED = 0.98
+"""Share of the lengths that early rounds do not cut."""
 ABOVE = (2.0, 1.0)
 """The bounds of gradients and of curvatures over the longest lengths. Clipping a gradient moves the
 posterior; clipping a curvature widens it, as its noise does."""
@@ -40,11 +42,13 @@ class Lengths:
 
     Attributes:
         bounds: Of gradients and of curvatures; infinite if nothing is significant.
+        rough: Lower ones for rounds that search, which cut the longest and need less noise.
         num_records: Estimated number of records.
         few: Whether records are few for the noise, so that the bounds are uncertain.
     """
 
     bounds: tuple[float, float]
+    rough: tuple[float, float]
     num_records: float
     few: bool
 
@@ -62,26 +66,31 @@ def read_counts(counts: Counts, noise: float) -> Lengths:
         noise: The noise multiplier; 0 for none.
     """
     level = _level(noise * SENSITIVITY)
-    bounds = [a * _longest(row, level) for a, row in zip(ABOVE, counts, strict=True)]
+    filled = [_significant(row[1:], level) for row in counts]
+    bounds = [a * _longest(row, 1.0) for a, row in zip(ABOVE, filled, strict=True)]
+    rough = [_longest(row, _SEARCHED) for row in filled]
     certain = np.where(counts > level, counts, 0.0)
     # records without information, in the first bin, do not affect what is known of others
     few = bool(certain[:, 1:].sum(axis=1).min() < max(_ENOUGH * noise, 0.5))
     occupied = certain
     if few:
-        together = np.stack([_significant(row[1:], level) for row in counts])
-        occupied = np.concatenate([certain[:, :1], together], axis=1)
+        occupied = np.concatenate([certain[:, :1], filled], axis=1)
     number = float(max(1.0, occupied.sum(axis=1).mean()))
-    return Lengths((bounds[0], bounds[1]), number, few)
+    return Lengths((bounds[0], bounds[1]), (rough[0], rough[1]), number, few)
 
 
 def longest(counts: Float[np.ndarray, " bins"], noise: float) -> float:
     """The longest significant length in one histogram, as a record moves it by 1; inf if none is."""
-    return _longest(counts, _level(noise))
+    return _longest(_significant(counts[1:], _level(noise)), 1.0)
 
 
-def _longest(counts: Float[np.ndarray, " bins"], level: float) -> float:
-    filled = 1 + np.flatnonzero(_significant(counts[1:], level))
-    return float(bin_tops()[filled[-1]]) if len(filled) else np.inf
+def _longest(counts: Float[np.ndarray, " bins"], share: float) -> float:
+    """The length that this share of significant counts does not exceed; inf if there are none."""
+    if not counts.any():
+        return np.inf
+    # a bin of a significant window may be below zero, and still holds records
+    reached = np.cumsum(np.where(counts == 0.0, 0.0, np.maximum(counts, 1e-6)))
+    return float(bin_tops()[1 + np.searchsorted(reached, share * reached[-1])])
 
 
 def _level(deviation: float) -> float:

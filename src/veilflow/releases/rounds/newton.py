@@ -167,21 +167,21 @@ class NewtonRounds(Release):
                 lengths = length_counts(log_likelihood, records, draws=draws, factor=factor)
                 counts = ask(lengths, noises.counts)
                 state = with_lengths(state, factor, counts, noise=noises.counts)
-                informative = state.significant
+                informative, bounds = state.significant, state.rough
             else:
                 # in the coordinates of the last significant lengths: their bounds hold there
                 draws = state.mean + _mirrored(tools.secret, late, len(start)) @ state.posterior.T
-                noise, reach, informative = noises.late, None, state.lengths is not None
+                noise, reach = noises.late, None
+                informative, bounds = state.lengths is not None, state.bounds
             sums = clipped_statistics(
-                log_likelihood, records, draws=draws, factor=state.factor, bounds=state.bounds
+                log_likelihood, records, draws=draws, factor=state.factor, bounds=bounds
             )
             statistics = ask(sums, noise)
             if informative:
                 prior = prior_parts(log_prior, draws, state.factor)
                 average = self.average and late > 0
-                state = next_state(
-                    state, statistics, prior, noise=noise, average=average, reach=reach
-                )
+                settings: Any = {"bounds": bounds, "noise": noise, "reach": reach}
+                state = next_state(state, statistics, prior, average=average, **settings)
             tools.monitor(round_ + 1)
         surrogate = surrogate_of(state, start=start, scale=scale, noise=noises.late)
         return Released(dict(vars(surrogate)), Together(tuple(events)))

@@ -72,8 +72,13 @@ class State:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Clipping bounds of gradients and curvatures."""
+        """Clipping bounds of gradients and curvatures in late rounds."""
         return (1.0, 1.0) if self.lengths is None else self.lengths.bounds
+
+    @property
+    def rough(self) -> tuple[float, float]:
+        """The same in early rounds."""
+        return (1.0, 1.0) if self.lengths is None else self.lengths.rough
 
     def next_factor(self, scale: Vector) -> Matrix:
         """Coordinates in which the posterior is isotropic, unless they can only be noise."""
@@ -102,6 +107,7 @@ def next_state(
     statistics: Float[np.ndarray, " numbers"],
     prior: PriorParts,
     *,
+    bounds: tuple[float, float],
     noise: float,
     average: bool,
     reach: Vector | None,
@@ -112,16 +118,19 @@ def next_state(
         state: The previous state, with significant bounds.
         statistics: The noisy sum of gradients and curvatures.
         prior: Gradient and curvature of the prior, at the same place and in the same coordinates.
+        bounds: The clipping bounds of this sum.
         noise: The noise multiplier.
         average: Whether the step uses the mean of this answer and earlier ones.
         reach: The most that the mean may move in each parameter; None for no limit.
     """
     dim, factor = len(state.mean), state.factor
-    answer = Answer(state.mean, *unpacked(statistics, dim, state.bounds))
+    answer = Answer(state.mean, *unpacked(statistics, dim, bounds))
     answers = (*state.answers, answer) if average else (answer,)
-    precision = _floored(
-        _curvature(answers), prior.curvature, _largest_noise(state, noise, answers)
-    )
+    largest = _largest_noise(noise, bounds, answers)
+    braking = np.zeros(dim)
+    if reach is not None and state.lengths is not None:
+        braking = answer.gradient / state.lengths.num_records**0.5
+    precision = _floored(_curvature(answers), prior.curvature, largest, braking)
     values, vectors = np.linalg.eigh(precision + prior.curvature)
 
     def target(answer: Answer) -> Vector:
@@ -158,7 +167,7 @@ def surrogate_of(state: State, *, start: Vector, scale: Vector, noise: float) ->
     spread = noise * SENSITIVITY * state.bounds[0] / len(answers) ** 0.5
     # in directions whose curvature is at the level of the noise, nothing was learned
     values, vectors = np.linalg.eigh(_curvature(answers))
-    known = vectors[:, values > _KNOWN * _largest_noise(state, noise, answers)]
+    known = vectors[:, values > _KNOWN * _largest_noise(noise, state.bounds, answers)]
     onto = known @ known.T
     others = np.eye(len(mean)) - onto
     vague = state.factor.T @ np.diag((VAGUE * scale) ** -2.0) @ state.factor
@@ -186,21 +195,25 @@ def _curvature(answers: tuple[Answer, ...]) -> Matrix:
     return np.mean([answer.curvature for answer in answers], axis=0)
 
 
-def _largest_noise(state: State, noise: float, answers: tuple[Answer, ...]) -> float:
+def _largest_noise(noise: float, bounds: tuple[float, float], answers: tuple[Answer, ...]) -> float:
     """Approximately the largest eigenvalue of the noise in the mean curvature of some answers."""
-    one = noise * SENSITIVITY * state.bounds[1] * (2 * len(state.mean)) ** 0.5
+    one = noise * SENSITIVITY * bounds[1] * (2 * len(answers[0].place)) ** 0.5
     return one / len(answers) ** 0.5
 
 
-def _floored(curvature: Matrix, prior: Matrix, largest: float) -> Matrix:
+def _floored(curvature: Matrix, prior: Matrix, largest: float, braking: Vector) -> Matrix:
     """`curvature` with its eigenvalues raised to the level of the noise.
 
     The curvature of the prior counts towards that level. Far from the posterior, curvatures may be
-    negative: their absolute value still limits the length of a step.
+    negative: their absolute value still limits the length of a step. Where it is small, a step would
+    be of any length, and the search would swing from side to side. With the gradient over the root of
+    the number of records for `braking`, a step in such a direction promises at most one nat a record.
     """
     values, vectors = np.linalg.eigh(curvature)
     least = max(0.0, _FLOOR * largest - np.linalg.eigvalsh(prior)[0])
-    values = np.maximum(np.abs(values), max(least, 1e-9 * np.abs(values).max()))
+    brakes = np.where(values < largest, (vectors.T @ braking) ** 2, 0.0)
+    values = np.maximum(np.abs(values), brakes)
+    values = np.maximum(values, max(least, 1e-9 * values.max()))
     return (vectors * values) @ vectors.T
 
 

@@ -72,8 +72,9 @@ class LikelihoodValues(Release):
     Guarantee:
         Two Gaussian mechanisms, for add/remove of one record, whatever it holds. A count of lengths,
         which a record moves by 1; it sets the clipping bound. And the sum of the records' vectors of
-        weighted, centered values, each divided by the bound and clipped to a length of 1; a record
-        with a value that is not finite adds 0. Points and weights are declared or released.
+        weighted, centered values, each divided by the bound and clipped to a length of 1. A record
+        whose value at the first point is not finite adds 0; elsewhere such a value is as far off as
+        the limit. Points and weights are declared or released.
 
     Attributes:
         round_: The number of this round of values; each has noise of its own.
@@ -208,6 +209,8 @@ def _of_record(
     log_likelihood: LogLikelihood, record: Any, points: Array, weights: Array, limit: Array
 ) -> Float[Array, " points"]:
     values = jax.vmap(log_likelihood, (0, None))(points, record)
+    # parameters at which a likelihood does not exist are impossible, not a reason to drop the record
+    values = jnp.where(jnp.isnan(values), -jnp.inf, values)
     off = weights * (values - values[0])
     values = jnp.where(jnp.isnan(off), off, jnp.clip(off, -limit, limit)) / weights
     return weights * (values - jnp.sum(weights**2 * values) / jnp.sum(weights**2))
