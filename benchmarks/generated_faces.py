@@ -6,6 +6,8 @@ differ in the length of hair, the jaw, brows and lips, and some of one kind have
 with the other.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
@@ -22,14 +24,17 @@ Colors = Float[np.ndarray, "n 3"]
 def faces(
     n: int, *, size: int = 32, seed: int
 ) -> tuple[UInt8[np.ndarray, "n 3 size size"], Int[np.ndarray, " n"]]:
-    """Pixels and kinds of faces."""
-    rng = np.random.default_rng(seed)
-    kinds = rng.integers(0, 2, n).astype(np.int32)
+    """Pixels and kinds of faces. The first of many are those of fewer up to a multiple of 200."""
+    kinds = np.random.default_rng(seed).integers(0, 2, n).astype(np.int32)
     pixels = np.empty((n, 3, size, size), np.uint8)
-    for first in range(0, n, _CHUNK):
+
+    def draw(first: int) -> None:
         chosen = kinds[first : first + _CHUNK]
-        drawn = _Face(chosen, size, rng).drawn()
+        drawn = _Face(chosen, size, np.random.default_rng([seed, first])).drawn()
         pixels[first : first + len(chosen)] = np.round(255 * np.clip(drawn, 0, 1))
+
+    with ThreadPoolExecutor() as pool:  # NumPy computes outside the interpreter's lock
+        list(pool.map(draw, range(0, n, _CHUNK)))
     return pixels, kinds
 
 

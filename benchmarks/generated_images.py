@@ -2,12 +2,15 @@
 
 `strokes` are signs drawn with a pen: a line through a few points, which every image moves a little, in
 a hand (slant, size, turn, width of the pen) of its own. `garments` are filled outlines with a shade and
-a pattern. Ten classes of each, 28 x 28 in gray, bytes.
+a pattern. Ten classes of each, 28 x 28 in gray, bytes. `scenes` are in color and of the size of
+CIFAR-10, 32 x 32: things of ten classes, turned, stretched and lit, before grounds that say nothing
+about them.
 """
 
 import numpy as np
 
 SIZE = 28
+SCENE_SIZE = 32
 _CHUNK = 500
 _SIGNS = (
     ((0, -1), (-0.6, -0.5), (-0.6, 0.5), (0, 1), (0.6, 0.5), (0.6, -0.5), (0, -1)),
@@ -77,6 +80,42 @@ def garments(n: int, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
         shade = rng.beta(4, 2, (m, 1, 1)) * (1 - depth * (0.5 + 0.5 * np.sin(lines)))
         grain = rng.normal(0, 0.04, inside.shape)
         pixels[first : first + m, 0] = _bytes(inside * np.clip(shade + grain, 0, 1))
+    return pixels, labels
+
+
+def scenes(n: int, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels (n, 3, 32, 32) and classes of colored things before colored grounds.
+
+    Five outlines, each in two palettes that overlap. An outline is a radius that waves as the angle
+    goes round; the thing is turned, stretched, moved, and lit from a side.
+    """
+    rng, fixed = np.random.default_rng(seed), np.random.default_rng(31)
+    labels = rng.integers(0, _CLASSES, n).astype(np.int32)
+    lobes, depths = np.array([2, 3, 4, 5, 1])[:, None], np.array([0.45, 0.35, 0.25, 0.3, 0.15])
+    palettes = fixed.uniform(0.15, 0.95, (_CLASSES, 3))
+    axis = np.linspace(-1, 1, SCENE_SIZE)
+    pixels = np.empty((n, 3, SCENE_SIZE, SCENE_SIZE), np.uint8)
+    for first in range(0, n, _CHUNK):
+        c = labels[first : first + _CHUNK]
+
+        def normal(mean: float, sd: float, m: int = len(c)) -> np.ndarray:
+            return rng.normal(mean, sd, (m, 1, 1))
+
+        turn, x0, y0 = normal(0, 0.5), normal(0, 0.15), normal(0, 0.15)
+        x, y = axis[None, None, :] - x0, axis[None, :, None] - y0
+        u = (x * np.cos(turn) + y * np.sin(turn)) * np.exp(normal(0, 0.15))
+        v = (y * np.cos(turn) - x * np.sin(turn)) * np.exp(normal(0, 0.15))
+        wave = np.cos(lobes[c // 2, :, None] * np.arctan2(v, u) + normal(0, 0.15))
+        radius = np.exp(normal(-0.6, 0.12)) * (1 + depths[c // 2][:, None, None] * wave)
+        inside = _soft(radius - np.hypot(u, v), 18.0)
+        side, light = normal(0, 0.2), normal(1, 0.1)
+        thing = palettes[c] + rng.normal(0, 0.3, (len(c), 3))
+        thing = thing[:, :, None, None] * (light + side * u)[:, None]
+        ground = rng.uniform(0.05, 0.95, (2, len(c), 3, 1, 1))
+        share = _soft(y - normal(0.2, 0.3), 6.0)[:, None]  # a horizon
+        behind = ground[0] + share * (ground[1] - ground[0])
+        image = behind + inside[:, None] * (thing - behind)
+        pixels[first : first + len(c)] = _bytes(image + rng.normal(0, 0.03, image.shape))
     return pixels, labels
 
 

@@ -1,4 +1,4 @@
-"""DP-LFlow (Jiang and Sun, 2023): Tables 1 to 4, Figures 1 to 3, and ablations of ours beside them.
+"""DP-LFlow (Jiang and Sun, 2023): Tables 1 to 4, Figures 1 to 3 and 6, and ablations of ours beside.
 
 `veilflow reproduce dp-lflow` on the command line; here, `reproduce(small=True)` and the like. Runs are
 kept in `reproductions/dp-lflow/runs/` and not done again; records, figures and the page come from them.
@@ -21,10 +21,18 @@ def _told(result: dict[str, Any]) -> str:
         distance = f"FID {result['fid']:.1f}, " if "fid" in result else ""
         return f"{distance}{result['images_per_second']:.1f} images a second"
     return "; ".join(
-        f"{part}: " + ", ".join(f"{x} {of['mean']:.1f} %" for x, of in found["accuracies"].items())
+        f"{part}: " + ", ".join(_numbers(found))
         for part, found in result.items()
         if part in (RAW, SHARPENED)
     )
+
+
+def _numbers(found: dict[str, Any]) -> list[str]:
+    accuracies = found.get("accuracies", {})
+    distance = found["fidelity"].get("distance")
+    return [f"{x} {of['mean']:.1f} %" for x, of in accuracies.items()] or [
+        f"distance {distance:.3f}"
+    ]
 
 
 def _kind_of(task: fid.AnyTask) -> str:

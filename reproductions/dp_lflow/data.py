@@ -1,4 +1,4 @@
-"""The image sets: MNIST and Fashion-MNIST by their own split, digits of scikit-learn, generated faces.
+"""The image sets: MNIST and Fashion-MNIST by their own split, digits of scikit-learn, generated ones.
 
 What counts as public of each: the size of an image, the classes, the number of training images. How
 many of them a class has is not read.
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from benchmarks.generated_faces import faces
+from benchmarks.generated_images import scenes
 
 import veilflow as vf
 from veilflow.images import Images, read_images
@@ -61,9 +62,16 @@ FACTS = {
     "faces32": Facts("generated faces, 32 x 32", 32, None, 10_000, colors=3, num_classes=2),
     "faces64": Facts("generated faces, 64 x 64", 64, None, 10_000, colors=3, num_classes=2),
     "faces128": Facts("generated faces, 128 x 128", 128, None, 4_000, colors=3, num_classes=2),
+    "scenes": Facts("generated scenes, 32 x 32", 32, None, 50_000, colors=3),
 }
 """By the name that tasks use."""
-_FACES = {"train": 20_000, "test": 4_000}
+_GENERATED = {
+    "faces32": (20_000, 4_000),
+    "faces64": (20_000, 4_000),
+    "faces128": (8_000, 1_000),
+    "scenes": (50_000, 10_000),
+}
+"""How many images to fit and to test on."""
 
 
 class Data(NamedTuple):
@@ -81,18 +89,21 @@ def load(name: str) -> Data:
       5,000 of each class, and choose settings by the rest; here nothing is chosen by any of them.
     - digits: 1,437 and 360 images of 8 x 8 pixels from scikit-learn, whose 17 levels of gray become
       bytes.
-    - faces32, faces64, faces128: 20,000 and 4,000 generated faces in color, of two kinds; CelebA and
-      CelebA-HQ are not here.
+    - faces32, faces64, faces128: generated faces in color, of two kinds, 20,000 and 4,000; of the
+      largest 8,000 and 1,000. CelebA and CelebA-HQ are not here.
+    - scenes: 50,000 and 10,000 generated images in color of ten classes, as many as CIFAR-10 has.
     """
     if name not in FACTS:
         raise ValueError(f"the data sets are {', '.join(FACTS)}; got {name!r}.")
     spec = FACTS[name].spec
     if name == "digits":
         (train, train_labels), (test, test_labels) = _digits()
-    elif name.startswith("faces"):
+    elif name in _GENERATED:
         (train, train_labels), (test, test_labels) = (
-            faces(number, size=FACTS[name].side, seed=seed)
-            for seed, number in enumerate(_FACES.values(), start=1)
+            scenes(number, seed=seed)
+            if name == "scenes"
+            else faces(number, size=FACTS[name].side, seed=seed)
+            for seed, number in enumerate(_GENERATED[name], start=1)
         )
     else:
         (train, train_labels), (test, test_labels) = _files(name)

@@ -33,6 +33,14 @@ SIZES = {"quarter": 0.25, "half": 0.5, "double": 2.0}
 """Widths of all hidden layers, in those of the default."""
 
 TOLD = "told"
+ENCODINGS = {
+    "conditional-first": {"told_blocks": "first"},
+    "conditional-last": {"told_blocks": "last"},
+    "conditional-ends": {"told_blocks": "ends"},
+    "conditional-code": {"told_blocks": "none", "decoder_sees_class": True},
+}
+"""Where one model for all classes is told the class, as the paper tried it: in the first, the last or
+both of these couplings, or beside the code alone."""
 TEMPERATURES = (100, 316, 1000)
 """Roots of the weight of squared errors."""
 
@@ -42,12 +50,13 @@ METHODS: dict[str, Mapping[str, Any]] = {
     "conditional": {"partition": "none"},
     "published": {"partition": "models", **PUBLISHED},
     **{f"flows-{size}": {"partition": "flows"} for size in (*SIZES, TOLD)},
+    **{name: {"partition": "none"} for name in ENCODINGS},
     **{f"mse-{t}": {"reconstruction": "mse", "temperature": t} for t in TEMPERATURES},
 }
 """By name: a flow for each class over one autoencoder; a whole model for each class; one that is told
 the class; the authors' settings made sound; the first of these with narrower or wider networks, and
-with a decoder that is told the class; and with squared errors, as the paper writes its loss, in the
-place of cross-entropies, as its code has it."""
+with a decoder that is told the class; one model that is told the class elsewhere; and squared errors,
+as the paper writes its loss, in the place of cross-entropies, as its code has it."""
 
 
 def build(
@@ -69,8 +78,9 @@ def build(
     common = {"spec": spec, "budget": budget, "num_records": num_records, "seed": seed}
     estimator = vf.ImageFlow(**common, **METHODS[method])
     detail = method.removeprefix("flows-")
-    if detail == TOLD:
-        return replace(estimator, flow=replace(estimator.plan().flow, decoder_sees_class=True))
+    changed = {"decoder_sees_class": True} if detail == TOLD else ENCODINGS.get(method)
+    if changed is not None:
+        return replace(estimator, flow=replace(estimator.plan().flow, **changed))
     return estimator if detail not in SIZES else _widened(estimator, SIZES[detail])
 
 

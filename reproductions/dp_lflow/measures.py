@@ -12,7 +12,7 @@ def _of_class(place: int) -> Callable[[Result], float | None]:
 
 
 def _num_images(result: Result) -> str:
-    return f"on {result['images']:,} images of each kind"
+    return f"on {result['images']:,} samples"
 
 
 FID = Measure(IMAGE_MEASURES["inception"], "lower", at("fid"), digits=1, note=_num_images)
@@ -31,6 +31,7 @@ DISTANCE = Measure(IMAGE_MEASURES["small"], "lower", at("fidelity", "distance"))
 PRECISION = Measure("precision", "higher", at("fidelity", "precision"))
 RECALL = Measure("recall", "higher", at("fidelity", "recall"))
 SIZE = Measure("MB a class", "lower", at("megabytes"), digits=2)
+SIZE_IN_ALL = Measure("MB of the whole model", "lower", at("megabytes_in_all"), digits=1)
 FIT = Measure("seconds to fit", "lower", at("fit_seconds"), digits=1, worst=True)
 SAMPLING = Measure(
     f"seconds to sample {FACTS['mnist'].sampled:,} images",

@@ -40,7 +40,6 @@ def measure(
         seed: Seed of the networks, and of the draw of images where there are too many.
         classifiers: Which of them; all where not given.
     """
-    near = compare_images(found.test.pixels, images[:NEAR], features="small", seed=seed)
     test = found.test
     scores = compare_image_classifiers(
         images,
@@ -57,8 +56,14 @@ def measure(
         "accuracies": {
             name: {"mean": statistics.fmean(runs), "runs": runs} for name, runs in percent.items()
         },
-        "fidelity": near.to_json(),
+        "fidelity": nearness(images, found, seed=seed),
     }
+
+
+def nearness(images: np.ndarray, found: Data, *, seed: int) -> dict[str, Any]:
+    """How near images are to test images by the features of a small network, as plain JSON."""
+    near = compare_images(found.test.pixels, images[:NEAR], features="small", seed=seed)
+    return near.to_json()
 
 
 def outliers(model: Any, found: Data) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reproductions.dp_lflow import data, estimators, fid, measuring, probes, runs
+from reproductions.dp_lflow import data, estimators, fid, measuring, pixels, probes, runs
 from reproductions.dp_lflow.probes import SAMPLED, TRAINED, load
 
 from veilflow.images import Images, ImageSpec
@@ -48,7 +48,7 @@ class Fitted:
 
     @property
     def plan(self) -> Any:
-        return SimpleNamespace(flow=ImageArchitecture(size=(28, 28)))
+        return SimpleNamespace(flow=ImageArchitecture(size=(28, 28)), num_numbers=10_000)
 
     def to_artifact(self) -> Any:
         return SimpleNamespace(manifest={"plan": PLAN})
@@ -77,7 +77,19 @@ def take_over(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float, int]]:
         calls.append((method, epsilon, seed))
         return StandIn(method, epsilon, delta, noise=0)
 
+    def fit_pixels(method, images, *, budget, seed):
+        calls.append((method, budget.epsilon, seed))
+        model = StandIn(method, budget.epsilon, budget.delta, noise=0).fit(images, progress=False)
+
+        def sample(number, *, seed):
+            return model.sample(number, seed=seed).pixels
+
+        told = {"ledger": model.ledger, "guarantee": model.guarantee, "settings": PLAN}
+        return SimpleNamespace(sample=sample, flow=None, **told)
+
     monkeypatch.setattr(data, "load", load)
+    monkeypatch.setattr(pixels, "fit", fit_pixels)
+    monkeypatch.setattr(pixels, "megabytes", lambda flow: 100.0)
     monkeypatch.setattr(runs.memory, "forget_peak", lambda: None)  # it collects all garbage first
     monkeypatch.setattr(estimators, "build", build)
     for name, facts in data.FACTS.items():
@@ -97,6 +109,8 @@ def measure_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"accuracies": reached, "fidelity": near}
 
     monkeypatch.setattr(measuring, "measure", measure)
+    near = {"distance": 20.5, "precision": 0.1, "recall": 0.1}
+    monkeypatch.setattr(measuring, "nearness", lambda images, found, *, seed: near)
 
 
 def install_inception(monkeypatch: pytest.MonkeyPatch, *, possible: bool = True) -> list[int]:

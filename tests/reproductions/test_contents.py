@@ -35,6 +35,7 @@ CALLS = sorted({entry.call for _, entry in ENTRIES if entry.call})
 REMAKE = "Run python -m reproductions index."
 WAITING = {
     "dp-hflow": {"Figure 2", "Figure 3"},
+    "dp-lflow": {"Figure 6"},
     "dp-nf-vi": {
         "Algorithm 2",
         "Table 2",

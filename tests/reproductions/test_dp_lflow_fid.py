@@ -55,11 +55,11 @@ def test_a_later_pass_adds_the_distances_and_fits_nothing(tmp_path, calls, monke
     found = fids(outcome)
     assert {row for _, row in found} == {
         "ImageFlow", "ImageFlow without post-processing", "real images",
-        "a flow for each class, one autoencoder",
+        "a flow for each class, one autoencoder", "as it comes",
     }  # fmt: skip
     record = found["1", "ImageFlow"]
     assert (record.paper, record.digits) == (16.8, 1)
-    assert record.note == "on 100 images of each kind"
+    assert record.note == "on 100 samples"
     assert record.settings["method"] == "flows"
     assert record.epsilon is not None
     assert record.epsilon < 10
@@ -145,5 +145,5 @@ def test_names_and_settings_tell_samples_and_measures_apart():
     one, other = (fid.Fid(of=task, part="raw", samples=samples) for samples in ("abc", "abd"))
     assert one.name == f"{task.name}-fid-raw"
     assert one.settings != other.settings
-    assert one.settings["images"] == 10_000
+    assert one.settings["images"] == 60_000
     assert task.settings.items() <= one.settings.items()

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -69,6 +70,12 @@ def test_other_sizes_get_the_nearest_preset_with_as_many_convolutions_as_they_ne
         ImageArchitecture(size=(5, 9), colors=3, channels=(3, 4, 5), latent=7, hidden=()),
         ImageArchitecture(size=(1, 1), channels=(2,), latent=1, blocks=1, scalar_map="spline"),
         ImageArchitecture(size=(4, 4), channels=(2,), latent=2, decoder_sees_class=True),
+        *(
+            ImageArchitecture(
+                size=(2, 2), channels=(2,), latent=3, blocks=2, hidden=h, told_blocks=b
+            )
+            for b, h in (("first", ()), ("last", (5,)), ("ends", (5,)), ("none", ()))
+        ),
     ],
     ids=lambda x: str(x.size),
 )
@@ -81,6 +88,15 @@ def test_parameters_are_counted_before_anything_is_built(architecture, told):
 def test_only_a_decoder_of_several_classes_can_be_told_the_class(settings):
     with pytest.raises(ValueError, match="for a decoder that several classes share"):
         small.estimator(flow=small.TOLD, **settings)
+
+
+def test_one_model_for_all_classes_is_told_the_class_somewhere():
+    sizes = replace(small.SIZES, told_blocks="none")
+    with pytest.raises(ValueError, match="is not told the class"):
+        small.estimator(flow=sizes, partition="none")
+    told = replace(sizes, decoder_sees_class=True)
+    assert small.estimator(flow=told, partition="none").plan().tells_class
+    assert small.estimator(flow=sizes).plan().partition == "flows"  # which has no condition
 
 
 def test_sizes_survive_json():
@@ -102,6 +118,8 @@ def test_sizes_survive_json():
         ({"scalar_map": "linear"}, ValueError, "scalar_map must be one of"),
         ({"hidden": (0,)}, ValueError, "hidden must be at least 1"),
         ({"blocks": 1001}, ValueError, "1000 blocks"),
+        ({"told_blocks": "some"}, ValueError, "told_blocks must be one of"),
+        ({"told_blocks": "ends", "blocks": 1}, ValueError, "needs 2 blocks, got 1"),
     ],
 )
 def test_sizes_that_cannot_be_built_are_refused(wrong, error, message):

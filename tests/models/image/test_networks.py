@@ -223,3 +223,27 @@ def _network(kind, *, channels=(3,), activation="relu"):
         activation=activation,
         key=jax.random.key(0),
     )
+
+
+@pytest.mark.parametrize(
+    ("told", "moved"),
+    [("every", (True, True)), ("first", (True, False)), ("last", (False, True)),
+     ("ends", (True, True)), ("none", (False, False))],
+)  # fmt: skip
+def test_only_the_named_blocks_of_a_flow_see_its_condition(told, moved):
+    flow = latent_flow(4, key=jax.random.key(0), blocks=3, hidden=(), condition_dim=2, told=told)
+    flow = jax.tree.map(lambda x: x + 0.1, flow)
+    one, other = jnp.array([1.0, 0.0]), jnp.array([0.0, 1.0])
+    code = jnp.array([0.3, -0.2, 0.5, 0.1])
+    chain = flow.bijection.bijections if told != "every" else (flow.bijection,) * 2
+
+    def differ(bijection):
+        (a, _), (b, _) = (bijection.inverse_and_log_det(code, c) for c in (one, other))
+        return bool(jnp.any(a != b))
+
+    assert (differ(chain[-1]), differ(chain[0])) == moved
+    assert bool(flow.log_prob(code, one) != flow.log_prob(code, other)) == any(moved)
+    back, _ = flow.bijection.forward_and_log_det(
+        flow.bijection.inverse_and_log_det(code, one)[0], one
+    )
+    np.testing.assert_allclose(back, code, atol=1e-5)

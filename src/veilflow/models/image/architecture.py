@@ -10,12 +10,14 @@ from jaxtyping import Array, Key
 from veilflow._core import fields
 from veilflow.flows import Flow
 from veilflow.models.image.networks import (
+    TOLD_BLOCKS,
     Activation,
     Decoder,
     Encoder,
     check_sizes,
     halved,
     latent_flow,
+    num_told_blocks,
 )
 
 _MOST_SIDE = 8192
@@ -44,6 +46,8 @@ class ImageArchitecture:
         scalar_map: How each coordinate of a code is mapped: "affine" or "spline".
         decoder_sees_class: Whether a decoder that several classes share is told the class beside the
             code.
+        told_blocks: Which blocks of a flow that serves all classes are told the class: "every",
+            "first" (nearest to the code), "last", "ends" for both, or "none".
     """
 
     size: tuple[int, int]
@@ -54,6 +58,7 @@ class ImageArchitecture:
     hidden: tuple[int, ...] = (200, 200)
     scalar_map: str = "affine"
     decoder_sees_class: bool = False
+    told_blocks: str = "every"
 
     def __post_init__(self) -> None:
         count, counts = fields.count(), fields.each(fields.count())
@@ -67,7 +72,9 @@ class ImageArchitecture:
             hidden=counts,
             scalar_map=fields.word(*_NUM_PARAMS),
             decoder_sees_class=fields.flag,
+            told_blocks=fields.word(*TOLD_BLOCKS),
         )
+        num_told_blocks(self.blocks, self.told_blocks)
         check_sizes(self.size, self.colors, self.channels, self.latent, self.activation)
         if max(len(self.channels), len(self.hidden)) > _MOST_LAYERS:
             raise ValueError(f"channels and hidden may have {_MOST_LAYERS} sizes each.")
@@ -107,6 +114,7 @@ class ImageArchitecture:
             hidden=self.hidden,
             scalar_map=self.scalar_map,
             condition_dim=condition_dim,
+            told=self.told_blocks,
         )
         return (
             Encoder.create(**sizes, key=encoder_key),
@@ -132,8 +140,9 @@ class ImageArchitecture:
         """The number of parameters of the flow."""
         seen = self.latent // 2
         outputs = (self.latent - seen) * _NUM_PARAMS[self.scalar_map]
-        sizes = (seen + condition_dim, *self.hidden, outputs)
-        return self.blocks * sum(b * (a + 1) for a, b in pairwise(sizes))
+        sizes = (seen, *self.hidden, outputs)
+        told = num_told_blocks(self.blocks, self.told_blocks) * condition_dim * sizes[1]
+        return told + self.blocks * sum(b * (a + 1) for a, b in pairwise(sizes))
 
 
 PRESETS = {

@@ -163,6 +163,12 @@ def check_sizes(spec: ImageSpec, partition: str | None, flow: ImageArchitecture 
             "decoder_sees_class is for a decoder that several classes share. Declare classes in the "
             'spec, and leave partition="models" out.'
         )
+    untold = flow is not None and flow.told_blocks == "none" and not flow.decoder_sees_class
+    if partition == "none" and spec.classes and untold:
+        raise ValueError(
+            'told_blocks="none" leaves one model for all classes that is not told the class. Give '
+            "decoder_sees_class=True as well, or leave the classes out of the spec."
+        )
     if flow is not None and (flow.colors, *flow.size) != spec.shape:
         raise ValueError(
             f"flow is for images of {(flow.colors, *flow.size)} channels, height and width, and the "

@@ -5,6 +5,7 @@ from their number. Nothing is normalized across a batch, and all parameters are 
 record's gradient.
 """
 
+from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -16,6 +17,7 @@ from jaxtyping import Array, Float, Key
 from veilflow import nn
 from veilflow._core import check
 from veilflow.flows import (
+    AbstractBijection,
     AffineMap,
     Chain,
     Composed,
@@ -31,6 +33,8 @@ Activation = Literal["relu", "leaky_relu"]
 _SPLINE_BINS, _SPLINE_BOUND = 8, 4.0
 """Splines have 8 bins and bend inside [-4, 4]."""
 ACTIVATIONS = {"relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu}
+TOLD_BLOCKS = ("every", "first", "last", "ends", "none")
+"""Blocks of a flow that see its condition; the first is nearest to the code, the last to the noise."""
 
 
 def halved(size: tuple[int, int], times: int) -> list[tuple[int, int]]:
@@ -184,6 +188,7 @@ def latent_flow(
     hidden: tuple[int, ...] = (200, 200),
     scalar_map: str = "affine",
     condition_dim: int = 0,
+    told: str = "every",
 ) -> Flow:
     """A coupling flow over codes, close to the identity, whose blocks are scanned.
 
@@ -199,6 +204,7 @@ def latent_flow(
         hidden: Sizes of the hidden layers in each block's network.
         scalar_map: "affine", or "spline" for an affine map followed by a spline.
         condition_dim: The number of coordinates of a condition; 0 for an unconditional density.
+        told: Which blocks see the condition, one of `TOLD_BLOCKS`.
 
     Raises:
         ValueError: A size is out of range, or the scalar map is unknown.
@@ -209,13 +215,37 @@ def latent_flow(
     if scalar_map == "spline":  # data to base: first into the box, then through the spline
         element = Composed((SplineMap(num_bins=_SPLINE_BINS, bound=_SPLINE_BOUND), element))
 
-    def block(key: Key[Array, ""]) -> Chain:
+    def block(key: Key[Array, ""], condition_dim: int = condition_dim) -> Chain:
         coupling = Coupling.create(
             dim, element, key=key, hidden=hidden, activation="relu", condition_dim=condition_dim
         )
         return Chain((_rotation(dim), coupling))
 
-    return Flow(StandardNormal(dim), Scan.create(block, blocks, key=key))
+    if told == "every" or not condition_dim:
+        return Flow(StandardNormal(dim), Scan.create(block, blocks, key=key))
+    first_key, last_key, rest_key = jax.random.split(key, 3)
+    rest = blocks - num_told_blocks(blocks, told)
+    bijections: list[AbstractBijection] = []  # from the noise to the code
+    if told in ("last", "ends"):
+        bijections.append(block(last_key))
+    if rest:
+        bijections.append(Scan.create(partial(block, condition_dim=0), rest, key=rest_key))
+    if told in ("first", "ends"):
+        bijections.append(block(first_key))
+    return Flow(StandardNormal(dim), Chain(bijections))
+
+
+def num_told_blocks(blocks: int, told: str) -> int:
+    """The number of blocks of a flow that see its condition.
+
+    Raises:
+        ValueError: There are fewer blocks than that, or `told` is not one of `TOLD_BLOCKS`.
+    """
+    check.one_of(TOLD_BLOCKS, told=told)
+    number = {"every": blocks, "first": 1, "last": 1, "ends": 2, "none": 0}[told]
+    if number > blocks:
+        raise ValueError(f"a flow whose two ends see the condition needs 2 blocks, got {blocks}.")
+    return number
 
 
 def _rotation(dim: int) -> Permutation:
