@@ -28,7 +28,7 @@ twelfth of them."""
 _WIDTHS = (1, 2, 4, 8)
 """Numbers of neighboring bins that are read together."""
 _SEARCHED = 0.98
-"""Share of the lengths that early rounds do not cut."""
+"""Share of the lengths that early rounds, and values, do not cut."""
 ABOVE = (2.0, 1.0)
 """The bounds of gradients and of curvatures over the longest lengths. Clipping a gradient moves the
 posterior; clipping a curvature widens it, as its noise does."""
@@ -79,9 +79,13 @@ def read_counts(counts: Counts, noise: float) -> Lengths:
     return Lengths((bounds[0], bounds[1]), (rough[0], rough[1]), number, few)
 
 
-def longest(counts: Float[np.ndarray, " bins"], noise: float) -> float:
-    """The longest significant length in one histogram, as a record moves it by 1; inf if none is."""
-    return _longest(_significant(counts[1:], _level(noise)), 1.0)
+def nearly_longest(counts: Float[np.ndarray, " bins"], noise: float) -> float:
+    """The bound of values, from one histogram, which a record moves by 1; inf if nothing is certain.
+
+    Where there is noise it cuts the longest, as the bounds of early rounds do: a shape needs less
+    noise more than it needs the last record.
+    """
+    return _longest(_significant(counts[1:], _level(noise)), _SEARCHED if noise else 1.0)
 
 
 def _longest(counts: Float[np.ndarray, " bins"], share: float) -> float:

@@ -33,7 +33,7 @@ from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
 from veilflow.privacy.ledger import Ledger
 from veilflow.privacy.mechanisms import gaussian_once
 from veilflow.releases.release import Release, Tools, gaussians
-from veilflow.releases.rounds.lengths import NOISE_RANGE, longest
+from veilflow.releases.rounds.lengths import NOISE_RANGE, nearly_longest
 from veilflow.releases.rounds.statistics import (
     BINS,
     LogLikelihood,
@@ -149,7 +149,7 @@ class LikelihoodValues(Release):
             index=2 * self.round_,
             **settings,
         )
-        bound = longest(counts.value, for_counts)
+        bound = nearly_longest(counts.value, for_counts)
         clip = bound if np.isfinite(bound) else 1.0
         sums = gaussian_once(
             clipped_values(log_likelihood, records, bound=clip, **asked),
