@@ -36,6 +36,8 @@ _OURS = ", ours (PLD)"
 _LEVEL = "-."
 
 _LIFESCI = paper.BLOCKS[0]
+_VARIANTS = {paper.AS_PUBLISHED: "DP-NF", "start alone, rehearsed": "start alone"}
+"""Rows that share the color of another in Figure 1."""
 _FIGURE_1 = (4.0, 16.0)
 """Log-likelihoods that Figure 1 shows; below are some of the paper's for mixtures."""
 _FIGURE_9 = (100 / 21_384, 2.1, 1e-4)
@@ -66,9 +68,9 @@ def _lines(records: list[Record], table: str, label: str) -> dict[str, Line]:
 
 def _figure_1(path: Path, find: Find, records: list[Record]) -> None:
     lines = _lines(records, "1", _OURS)
-    ours, theirs = (f"{name}{_OURS}" for name in ("DP-NF", paper.AS_PUBLISHED))
-    if ours in lines and theirs in lines:
-        lines[theirs] = replace(lines[theirs], like=ours)
+    for variant, of in _VARIANTS.items():
+        if f"{variant}{_OURS}" in lines and f"{of}{_OURS}" in lines:
+            lines[f"{variant}{_OURS}"] = replace(lines[f"{variant}{_OURS}"], like=f"{of}{_OURS}")
     for row in _LIFESCI.rows:
         for style, (who, printed) in zip(("--", ":"), row.printed.items(), strict=False):
             cells = [cell for cell in printed if cell]
