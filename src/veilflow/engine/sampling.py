@@ -2,9 +2,10 @@
 
 The draw happens on the device with raw 32-bit words: a record is drawn if its word is below
 floor(rate 2^32). The probability is thus an exact, known fraction, never above the rate that is
-accounted for, and no floating point is involved. The number of drawn records is private and stays on
-the device. They are processed in as many chunks of a fixed size as it takes, so no batch is ever
-truncated.
+accounted for, and no floating point is involved. Where a batch is a small part of many records, the same
+law is drawn from by `sparse_sampling`, which looks at the batch only. The number of drawn records is
+private and stays on the device. They are processed in as many chunks of a fixed size as it takes, so no
+batch is ever truncated.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
@@ -17,6 +18,7 @@ from jaxtyping import Array, Bool, Int, UInt8, UInt32
 
 from veilflow._core import check
 from veilflow._core.threefry import threefry
+from veilflow.engine import sparse_sampling
 
 _WORDS = 2**32
 
@@ -46,6 +48,20 @@ def draw(
     lane = place & 3
     own = jnp.select([lane == i for i in range(3)], block[:3], block[3])
     return own < jnp.uint32(words)
+
+
+def sample(
+    key: UInt32[Array, " 4"], num_records: int, sampling_rate: float
+) -> tuple[Int[Array, " places"] | None, Bool[Array, " places"]]:
+    """Where to look for the records of this batch, and which of these are in it.
+
+    The places are None if all records are looked at, as `draw` does. Of many records, a few are drawn
+    without a look at the others. Which of the two is done follows from public numbers.
+    """
+    words = threshold(sampling_rate)
+    if not sparse_sampling.pays(num_records, words):
+        return None, draw(key, num_records, sampling_rate)
+    return sparse_sampling.draw_few(key, num_records, words)
 
 
 def groups(key: UInt32[Array, " 4"], num_records: int, number: int) -> UInt8[Array, " records"]:

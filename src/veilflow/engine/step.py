@@ -83,9 +83,11 @@ class Step(eqx.Module):
             )
         draw_words, loss_words, noise_words = words
         num_records = jax.tree.leaves(records)[0].shape[0]
-        drawn = sampling.draw(draw_words, num_records, self.plan.turn_rate)
+        places, drawn = sampling.sample(draw_words, num_records, self.plan.turn_rate)
         if hidden is not None:
-            drawn &= hidden.in_turn(state.step, self.plan.noise_bands)
+            drawn &= hidden.in_turn(places, state.step, self.plan.noise_bands)
+        if places is not None:  # from here on, the batch is all there is
+            records = jax.tree.map(lambda x: x[places], records)
         if self.empty:
             drawn = jnp.zeros_like(drawn)
         loss_key = keys.wrap(loss_words[: keys.WORDS])

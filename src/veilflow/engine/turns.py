@@ -46,9 +46,18 @@ class Hidden(eqx.Module):
             past = _replayed((noise, keys, *numbers), past)
         return cls(past, sampling.groups(key, num_records, noise.bands))
 
-    def in_turn(self, step: Int[Array, ""], bands: int) -> Bool[Array, " records"]:
-        """Whether each record has a turn in this step: each has one in any `bands` steps."""
-        return self.groups == (step % bands).astype(self.groups.dtype)
+    def in_turn(
+        self, places: Int[Array, " places"] | None, step: Int[Array, ""], bands: int
+    ) -> Bool[Array, " places"]:
+        """Whether the record at each place has a turn in this step: each has one in any `bands` steps.
+
+        Args:
+            places: Which records; None for all of them.
+            step: The number of the step.
+            bands: Over how many steps noise is correlated.
+        """
+        groups = self.groups if places is None else self.groups[places]
+        return groups == (step % bands).astype(groups.dtype)
 
 
 @eqx.filter_jit(donate="all-except-first")
