@@ -2,10 +2,10 @@
 
 The draw happens on the device with raw 32-bit words: a record is drawn if its word is below
 floor(rate 2^32). The probability is thus an exact, known fraction, never above the rate that is
-accounted for, and no floating point is involved. Where a batch is a small part of many records, the same
-law is drawn from by `sparse_sampling`, which looks at the batch only. The number of drawn records is
-private and stays on the device. They are processed in as many chunks of a fixed size as it takes, so no
-batch is ever truncated.
+accounted for, and no floating point is involved. Where a batch is a small part of many records,
+`sparse_sampling` draws from the same law with a look at the batch only. The number of drawn records is
+private and stays on the device. They are processed in as many chunks of a fixed size as it takes, so
+no batch is ever truncated.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml

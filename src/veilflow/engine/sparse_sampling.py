@@ -12,10 +12,10 @@ distinct ones are the batch. Everything is integers on the device, from one key:
 3. *As many words as are needed.* Their number is fixed beforehand, so large that all but a probability
    of 2^-200 of samples have enough; in that case the batch is short of some records.
 
-So a batch differs from a Poisson sample in total variation by less than 2^-198, once a step. A run of at
-most 2^40 steps is then (epsilon, delta + 2^-158 e^epsilon)-DP where Poisson samples would give (epsilon,
-delta): below what `grid_noise.closeness` pays beyond its proof for a single number, 2^-73, at every
-epsilon below 58.
+So a batch differs from a Poisson sample in total variation by less than 2^-198, once a step. A run of
+at most 2^40 steps is then (epsilon, delta + 2^-158 e^epsilon)-DP where Poisson samples would give
+(epsilon, delta). That is below 2^-74 at every epsilon below 58, and `grid_noise.closeness` pays more
+than 2^-73 beyond what its proof needs.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml
