@@ -35,6 +35,9 @@ _NEGLIGIBLE = 8.0
 """Nats below the highest at which the prior rules parameters out."""
 _POWER = 0.5
 """Points are drawn from the posterior to this power."""
+_AGAIN = 4
+"""Of so many points, one is asked for again: values are known up to a constant for each round, and only
+through points of earlier rounds does a round tell that all its new points are hopeless."""
 _EXACT = 0.01
 """Nats below which a deviation does not matter to a posterior, and would to the linear algebra."""
 _EXPLORING = (16, 128)
@@ -84,8 +87,7 @@ class Explored:
         number = num_points(len(mean))[len(self.values)]
         rng = np.random.default_rng(self.secret.words("points", len(self.values), 1)[0])
         if self.informative:
-            u = self._draws(*_EXPLORING, power=_POWER, rng=rng)
-            u = u[rng.choice(len(u), number, replace=False)]
+            u = self._explored(number, rng)
         else:
             declared = self.start + self.scale * rng.standard_normal((4 * number, len(mean)))
             u = _near_and_far(4 * number, np.linalg.solve(factor, (declared - mean).T).T, rng)
@@ -107,11 +109,29 @@ class Explored:
         rng = np.random.default_rng(self.secret.words("points", len(self.values), 1)[0])
         return mean + self._draws(*_FINAL, power=1.0, rng=rng, noise_aware=noise_aware) @ factor.T
 
-    def _plausible(self, u: Points, number: int) -> Points:
-        """The first so many points at which the prior is not negligible, then others."""
+    def _explored(self, number: int, rng: np.random.Generator) -> Points:
+        """Points where the posterior may have its mass, behind some at which it was found already."""
+        u = self._draws(*_EXPLORING, power=_POWER, rng=rng)
+        known = self._known(*self._place)
+        _, expected = draw_surfaces(known, 1, rng, padded=len(known.points))
+        height = np.asarray(expected(jnp.float32(known.points)[None])[0], np.float64)
+        height += self._log_prior_at(known.points)
+        # Gumbel's noise draws without replacement; the first point has none, as all others are compared
+        # with it
+        noise = rng.gumbel(size=len(height))
+        noise[np.argmax(height)] = np.inf
+        again = np.argsort(-(_POWER * height + noise))[: number // _AGAIN]
+        new = rng.choice(len(u), number - len(again), replace=False)
+        return np.concatenate([known.points[again], u[new]])
+
+    def _log_prior_at(self, u: Points) -> Float[np.ndarray, " points"]:
         mean, factor = self._place
         prior = np.asarray(jax.vmap(self.log_prior)(jnp.float32(mean + u @ factor.T)), np.float64)
-        prior = np.where(np.isfinite(prior), prior, -np.inf)
+        return np.where(np.isfinite(prior), prior, -np.inf)
+
+    def _plausible(self, u: Points, number: int) -> Points:
+        """The first so many points at which the prior is not negligible, then others."""
+        prior = self._log_prior_at(u)
         chosen = prior > prior.max() - _NEGLIGIBLE
         chosen[0] = True
         return u[np.argsort(~chosen, kind="stable")][:number]
