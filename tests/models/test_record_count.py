@@ -22,6 +22,9 @@ BUDGET = vf.Budget(epsilon=1.0, delta=1e-6)
         ("about 25000", "about 25000", None, 25_000),
         (" About  25,000", "about 25000", None, 25_000),
         ("about 25_000", "about 25000", None, 25_000),
+        ("about 24061", "about 24000", None, 24_000),  # more digits would be a count
+        ("about 996", "about 1000", None, 1_000),
+        ("about 7", "about 7", None, 7),
     ],
 )
 def test_a_number_is_declared_exactly_roughly_or_not_at_all(given, kept, exact, rough):

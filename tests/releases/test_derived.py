@@ -38,9 +38,9 @@ def test_a_run_keeps_what_it_made(tmp_path):
         return {"numbers": np.arange(3), "word": "x"}
 
     for _ in range(2):
-        run = Run(PLAN, rows, seed=None, progress=False, checkpoint=path)
-        run.pay(COUNT, Query(rows))
-        value = run.pay(STEP, Query(None, {"make": make}))
+        with Run(PLAN, rows, seed=None, progress=False, checkpoint=path) as run:
+            run.pay(COUNT, Query(rows))
+            value = run.pay(STEP, Query(None, {"make": make}))
         np.testing.assert_array_equal(value["numbers"], np.arange(3))
         assert value["word"] == "x"
     assert made == [1]

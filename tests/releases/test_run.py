@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import math
+import subprocess
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -74,8 +76,15 @@ def planned(*releases: Release, **changes: Any) -> FitPlan:
 PLAN = planned(ONE, TWO)
 
 
+BEGUN: list[Run] = []
+
+
 def started(plan: FitPlan = PLAN, records: Any = RECORDS, **changes: Any) -> Run:
-    return Run(plan, records, **{"seed": None, "progress": False, **changes})
+    """A run; those before it are over, as if their processes had died."""
+    while BEGUN:
+        BEGUN.pop().close()
+    BEGUN.append(Run(plan, records, **{"seed": None, "progress": False, **changes}))
+    return BEGUN[0]
 
 
 # -- what may be released --------------------------------------------------------------------------
@@ -154,6 +163,43 @@ def test_more_than_the_budget_is_refused_before_a_record_is_opened_or_a_file_wri
 
 
 # -- checkpoints -----------------------------------------------------------------------------------
+
+
+def test_two_runs_do_not_share_a_checkpoint(tmp_path):
+    path = tmp_path / "run"
+    first = started(checkpoint=path)
+    first.pay(ONE, Query(RECORDS))
+    before = path.read_bytes()
+    with pytest.raises(PrivacyError, match="another run uses the checkpoint"):
+        Run(PLAN, RECORDS, seed=None, checkpoint=path)
+    assert path.read_bytes() == before
+    first.close()
+    with Run(PLAN, RECORDS, seed=None, checkpoint=path) as second:
+        second.pay(ONE, Query(RECORDS))
+        second.pay(TWO, Query(RECORDS))
+        second.finish()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_in_another_process_is_noticed_and_ends_with_its_process(tmp_path):
+    path = tmp_path / "run"
+    program = (
+        "import sys; from veilflow.engine.checkpoint import Checkpoint\n"
+        "file = Checkpoint(sys.argv[1]); file.hold(); print('held', flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "held\n"
+    with pytest.raises(PrivacyError, match="another run uses the checkpoint"):
+        started(checkpoint=path)
+    other.kill()
+    other.communicate()
+    started(checkpoint=path).pay(ONE, Query(RECORDS))
 
 
 def test_a_spend_is_written_down_before_the_release_runs(tmp_path):

@@ -183,8 +183,13 @@ def _with_private_threshold(
     detector: "LikelihoodDetector", private: Path, flags: DetectFlags, *, invalid: str
 ) -> "LikelihoodDetector":
     assert flags.epsilon is not None
-    fitting = flags.begin_with(flags.epsilon, 0.0, private, conditional=False)
+    fitting = flags.begin_with(flags.epsilon, 0.0, private, conditional=True)
     plan = detector.plan_private(fitting.budget)
+    if (
+        fitting.policy is not None
+    ):  # what will be written states the model and its threshold together
+        whole = detector.plan_with(plan).guarantee
+        fitting.policy.check_guarantee(whole, dataset=flags.dataset)
 
     def fit(**how: Any) -> "LikelihoodDetector":
         rows = detect_query.readable(detector, private, invalid=invalid)
@@ -230,15 +235,9 @@ def _from_records(
         **settings,
     )
     plan = estimator.plan(rows.values.shape[1])
-    is_new = not journal.exists()
 
     def fit(**how: Any) -> Any:
-        try:
-            return estimator.fit(rows, invalid=str(bounded.invalid), **how)
-        except BaseException:
-            if is_new:  # nothing was answered, so nothing is forgotten
-                journal.unlink(missing_ok=True)
-            raise
+        return estimator.fit(rows, invalid=str(bounded.invalid), **how)
 
     # counts all answers that the plan allows: later queries need not come back to the ledger
     ensemble = fitting.run(plan, fit, data=source, ledger=plan.ledger)

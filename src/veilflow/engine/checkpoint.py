@@ -10,9 +10,11 @@ stores its plan and a keyed hash of its records, and refuses any others.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportUnknownLambdaType=false
 
+import contextlib
 import hashlib
 import json
 import os
+import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,9 +62,43 @@ class Checkpoint:
         self.seconds = seconds
         self._context: dict[str, Any] = {}
         self._records: str | None = None
+        self._lock: sqlite3.Connection | None = None
         self._vouched = False
         """Whether `begin` or `check_records` has compared the records from which those of the training
         are computed."""
+
+    def hold(self) -> None:
+        """Exclude every other run from this checkpoint, until `release` or the end of the process.
+
+        Two runs that resumed it would each draw what is not yet kept, and count it once.
+
+        Raises:
+            PrivacyError: Another run holds it.
+        """
+        if not self.path.parent.is_dir():
+            raise _no_folder(self.path)
+        # a lock that ends with the process, on every system
+        uri = f"{self._held.absolute().as_uri()}?mode=rwc"
+        lock = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)
+        with contextlib.suppress(sqlite3.OperationalError):
+            lock.execute("BEGIN EXCLUSIVE")
+        if not (lock.in_transaction and self._held.exists()):  # or it was removed while we waited
+            lock.close()
+            raise PrivacyError(
+                f"another run uses the checkpoint {self.path.name}. Together they would release "
+                "twice what is counted once. Wait for its end, or use another path."
+            )
+        self._lock = lock
+
+    def release(self) -> None:
+        """Let other runs use this checkpoint."""
+        if self._lock is None:
+            return
+        # while it is locked, so that two others cannot lock two files; some systems do not allow it
+        with contextlib.suppress(OSError):
+            self._held.unlink()
+        self._lock.close()
+        self._lock = None
 
     @property
     def context(self) -> dict[str, Any]:
@@ -195,6 +231,11 @@ class Checkpoint:
             )
 
     @property
+    def _held(self) -> Path:
+        """An empty file that is locked while a run uses the checkpoint."""
+        return self.path.with_name(f".{self.path.name}.lock")
+
+    @property
     def _partial(self) -> Path:
         """An unfinished write. Its name is fixed, so that no interrupted run leaves a second one."""
         return self.path.with_name(f".{self.path.name}.partial")
@@ -215,7 +256,7 @@ class Checkpoint:
         }
         payload = save(arrays, {"veilflow": json.dumps(meta)})
         if not self.path.parent.is_dir():
-            raise FileNotFoundError(f"the folder of {self.path} does not exist. Create it first.")
+            raise _no_folder(self.path)
         # first written beside it: a crash leaves the old file or the new one
         self._partial.unlink(missing_ok=True)
         handle = os.open(self._partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -224,6 +265,10 @@ class Checkpoint:
             file.flush()
             os.fsync(handle)
         os.replace(self._partial, self.path)
+
+
+def _no_folder(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(f"the folder of {path} does not exist. Create it first.")
 
 
 def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:

@@ -123,16 +123,16 @@ class Estimator(ABC, Generic[Model]):
                 "the plan is not the one of this estimator for this data. Nothing was spent. Leave "
                 "plan out, or give estimator.plan(...) of the same settings."
             )
-        run = Run(
+        with Run(
             own_plan, source.records, seed=self.seed, progress=progress, checkpoint=checkpoint
-        )
-        fit = Fit(run.plan, source, run.secret)
-        for release in run.plan.releases:
-            fit.released[release.purpose] = run.pay(release, self.query(release, fit))
-        model = self.assemble(fit)
-        if save_as is not None:
-            model.save(save_as)
-        run.finish()
+        ) as run:
+            fit = Fit(run.plan, source, run.secret)
+            for release in run.plan.releases:
+                fit.released[release.purpose] = run.pay(release, self.query(release, fit))
+            model = self.assemble(fit)
+            if save_as is not None:
+                model.save(save_as)
+            run.finish()
         return model
 
 

@@ -1,9 +1,10 @@
 """How many records there are, as far as a user may say it: exactly, roughly, or not at all.
 
 A declared number is a public fact: it sets sampling rates and divisors, and no count is paid for. A
-rough number, written "about 25000", is a public fact, too, but of the order of magnitude only. It
-replaces what the planner would otherwise assume when it chooses rates, batches and shares; the number
-itself is still released by a private count, which is what sums are divided by.
+rough number, written "about 25000", is a public fact, too, but of the order of magnitude only: beyond
+two digits it is rounded. It replaces what the planner would otherwise assume when it chooses rates,
+batches and shares; the number itself is still released by a private count, which is what sums are
+divided by.
 """
 
 import re
@@ -16,6 +17,9 @@ RecordCount = int | str | None
 
 ROUGHLY = "the order of magnitude of the number of records"
 """What is declared by a rough number."""
+
+_DIGITS = 2
+"""Of a rough number: more of them would be a count."""
 
 _ABOUT = re.compile(r"about ([1-9][0-9]{0,17})")
 _HOW = 'Give a whole number, or a text such as "about 25000" if only its size may be known.'
@@ -31,7 +35,8 @@ def num_records(name: str, value: Any) -> RecordCount:
     written = " ".join(value.lower().replace(",", "").replace("_", "").split())
     if not _ABOUT.fullmatch(written):
         raise ValueError(f"{name} must be a number of records, or about one, got {value!r}. {_HOW}")
-    return written
+    number = int(written.removeprefix("about "))
+    return f"about {round(number, _DIGITS - len(str(number)))}"
 
 
 def exactly(value: RecordCount) -> int | None:

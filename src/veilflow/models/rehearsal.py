@@ -89,7 +89,8 @@ def rehearse(
         kinds: The kinds of twins, of "flow", "bent" and "sheet".
         held_out: The number of held-out rows.
         halve: Drop the worse half of the settings after each kind.
-        seed: Public. It decides twins, noise and batches, which are the same for all settings.
+        seed: Public. It decides twins, noise and batches, which are the same for all settings. No
+            fit has its keys, not even one with this seed.
 
     Raises:
         ValueError: Settings cannot be rehearsed, or there are none.
@@ -156,7 +157,7 @@ class _Stage:
         """The fit before its training. Settings whose starts are the same have the same start."""
         plan = estimator.plan(self.rows.shape[1])
         before = tuple(r for r in plan.releases if not isinstance(r, PrivateTraining))
-        fit = Fit(plan, estimator.read(self.rows), Secret.from_seed(self.seed))
+        fit = Fit(plan, estimator.read(self.rows), Secret.from_seed(self.seed).child("rehearse"))
         before_training = (before, plan.flow)  # a shape is prepared for its architecture
         if before_training in self._starts:
             fit.released.update(self._starts[before_training])

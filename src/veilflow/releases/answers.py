@@ -159,6 +159,7 @@ class Answers(Release):
         *,
         encode: Callable[[Rows], Rows],
         flow: Any = None,
+        journal: str = "",
         ready: Callable[[], object] = lambda: None,
     ) -> Released[dict[str, Any]]:
         """Split the records and train the parts.
@@ -168,10 +169,12 @@ class Answers(Release):
             tools: The tools of the run.
             encode: From rows to flow coordinates, each row by itself.
             flow: The architecture of the flows, if flows are trained.
+            journal: Where answers will be counted; empty for a count in memory.
             ready: Called first; raises if answers could not be recorded.
 
         Returns:
-            The arrays of the parts, which only the curator may see, and a random name.
+            The arrays of the parts, which only the curator may see, a random name, and the journal:
+            a run that resumes must not count anew elsewhere.
         """
         ready()
         parts = split(records.open(), parts=self.parts, secret=tools.secret)
@@ -184,7 +187,8 @@ class Answers(Release):
         arrays = jax.tree.leaves(eqx.filter(trained, eqx.is_array))
         # a part whose training diverged still needs a density: files hold finite numbers only
         finite = [np.nan_to_num(np.asarray(array)) for array in arrays]
-        return Released({"parts": finite, "name": secrets.token_hex(16)}, self.event)
+        name = secrets.token_hex(16)
+        return Released({"parts": finite, "name": name, "journal": journal}, self.event)
 
     def response_probability(self, votes: Any) -> Float[np.ndarray, "..."]:
         """The probability that a row is answered to be normal, for planning with public numbers.

@@ -8,7 +8,7 @@ import os
 import warnings
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 from veilflow._core.errors import NotPrivateWarning, PrivacyError
 from veilflow._core.keys import Secret
@@ -27,7 +27,8 @@ class Run:
     """Executes the releases of a plan in order, each once.
 
     With a checkpoint, an interrupted run resumes where it stopped: with the same secret, hence the same
-    noise, and with the values of all completed releases. It pays for nothing twice.
+    noise, and with the values of all completed releases. It pays for nothing twice. While it runs, no
+    other run can use the checkpoint; a copy of a checkpoint would be a further spend.
 
     Args:
         plan: The plan. Its budget must suffice.
@@ -54,6 +55,20 @@ class Run:
         plan.checked()
         self._progress = progress
         self._file = None if checkpoint is None else Checkpoint(checkpoint)
+        if self._file is not None:
+            self._file.hold()
+        try:
+            self._begin(plan, records, seed)
+        except BaseException:
+            self.close()
+            raise
+        # whoever resumes a run need not know its seed; that somebody chose it remains true
+        self.plan = replace(plan, seeded=self.secret.chosen)
+        self._waiting = list(self.plan.releases)
+        self._spent = Ledger(unit=plan.unit)
+
+    def _begin(self, plan: FitPlan, records: Sensitive[Any], seed: int | None) -> None:
+        """Take the secret and what was released from the checkpoint, or start it."""
         saved = None if self._file is None else self._file.read()
         if saved is None:
             self.secret = Secret.from_seed(seed)
@@ -70,10 +85,17 @@ class Run:
                 )
             self._file.check_records(saved, records)
             self.secret, self._kept = saved.secret, dict(saved.context["released"])
-        # whoever resumes a run need not know its seed; that somebody chose it remains true
-        self.plan = replace(plan, seeded=self.secret.chosen)
-        self._waiting = list(self.plan.releases)
-        self._spent = Ledger(unit=plan.unit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another run use the checkpoint."""
+        if self._file is not None:
+            self._file.release()
 
     def pay(self, release: Release, query: Query) -> Any:
         """The value of a release: executed now, or stored before an interruption.

@@ -397,6 +397,23 @@ def test_a_fit_that_is_killed_after_it_made_its_journal_finds_it_again(
         made.fit(ROWS, progress=False)
 
 
+def test_a_fit_that_resumes_counts_in_the_journal_it_began_with(tmp_path, monkeypatch):
+    journal, run, saved = (tmp_path / name for name in ("j", "run", "e.private"))
+
+    def killed(self):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "finish", killed)
+        with pytest.raises(Killed):
+            estimator(journal=journal).fit(ROWS, progress=False, checkpoint=run, save_as=saved)
+    for other in (tmp_path / "another", None):
+        with pytest.raises(vf.PrivacyError, match="in another journal"):
+            estimator(journal=other).fit(ROWS, progress=False, checkpoint=run)
+    assert not (tmp_path / "another").exists()
+    assert run.exists()
+
+
 def test_a_checkpoint_is_for_the_same_bounds_and_threshold(tmp_path, monkeypatch):
     def killed(self):
         raise Killed

@@ -15,6 +15,7 @@ from veilflow._core import codec
 from veilflow.models import registry
 from veilflow.models.detect.likelihood import PUBLIC
 from veilflow.models.detect.thresholds import threshold_of
+from veilflow.privacy.dataset_ledger import ADAPTIVE
 from veilflow.privacy.events import ExponentialMechanism
 from veilflow.privacy.policy import Policy, PolicyError
 from veilflow.releases.quantile import Quantile
@@ -138,6 +139,29 @@ def test_a_condition_of_the_model_stays_whatever_sets_the_threshold():
     for change in ({"conditions": ()}, {"declared": ()}, {"seeded": True}):
         with pytest.raises(ValueError, match="plan must hold all"):
             vf.LikelihoodDetector.executed(model, dataclasses.replace(paid.plan, **change))
+
+
+def test_a_threshold_that_a_person_gave_is_a_declared_fact(detector):
+    given = vf.LikelihoodDetector(mixture(), threshold=3.0)
+    assert any("the threshold" in one.sentence for one in given.guarantee.assumptions)
+    assert given.guarantee.epsilon == detector.guarantee.epsilon
+    again = registry.from_artifact(given.to_artifact())
+    assert again.plan == given.plan
+    assert again.threshold == 3.0
+    # another threshold does not rest on it
+    sampled = given.from_samples(500, seed=1, refit=False)
+    assert sampled.plan == PLAN
+
+
+def test_a_private_threshold_rests_on_a_budget_that_was_fixed_beforehand():
+    free = vf.LikelihoodDetector(mixture(), false_alarm_rate=0.05)
+    rows = free.model.sample(2_000, seed=3)
+    paid = free.from_private(rows, budget=vf.Budget(epsilon=1.0, delta=0.0), progress=False)
+    assert ADAPTIVE in paid.guarantee.assumptions
+    # what was spent stays spent, on the same condition
+    sampled = paid.from_samples(500, seed=1, refit=False)
+    assert ADAPTIVE in sampled.guarantee.assumptions
+    assert sampled.ledger == paid.ledger
 
 
 def test_what_a_private_threshold_costs_is_known_before_rows_are_read():

@@ -1,9 +1,11 @@
 """DP-AD: an ensemble of models without privacy, whose votes answer queries with privacy."""
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
 from veilflow._core import fields
+from veilflow._core.errors import PrivacyError
 from veilflow.engine.training import Training
 from veilflow.models import domain as domains
 from veilflow.models.architecture import Architecture
@@ -131,6 +133,7 @@ class EnsembleDetector(RowEstimator[FittedEnsemble]):
         domain, plan, journal = self.domain, fit.plan, self.answers.journal
         assert isinstance(plan, EnsemblePlan)
         known: dict[str, Any] = {"encode": domain.encode, "flow": plan.flow}
+        known["journal"] = self._counted_in
         if journal is not None:
             known["ready"] = lambda: check_free(journal)
         return Query(fit.source.records.map(domain.clamp), known)
@@ -138,6 +141,12 @@ class EnsembleDetector(RowEstimator[FittedEnsemble]):
     def assemble(self, fit: Fit) -> FittedEnsemble:
         plan, trained, journal = fit.plan, fit.released[Answers.purpose], self.answers.journal
         assert isinstance(plan, EnsemblePlan)
+        if trained["journal"] != self._counted_in:
+            raise PrivacyError(
+                "the interrupted fit was to count its answers in another journal, and may have begun "
+                "to. A second count would answer twice as often as was paid for. Give the journal of "
+                "the interrupted fit, at its place."
+            )
         return FittedEnsemble(
             densities=plan.trained(trained["parts"]),
             columns=fit.source.columns,
@@ -146,6 +155,12 @@ class EnsembleDetector(RowEstimator[FittedEnsemble]):
             facts={},
             counter=InMemory() if journal is None else InFile.create(journal, id=trained["name"]),
         )
+
+    @property
+    def _counted_in(self) -> str:
+        """The real path of the journal; empty if answers are counted in memory."""
+        journal = self.answers.journal
+        return "" if journal is None else os.path.realpath(journal)
 
     def _part_models(self) -> tuple[PartModels, Architecture | None]:
         return part_models(self.flow, training=self.training, num_components=self.num_components)

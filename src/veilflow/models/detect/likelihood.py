@@ -22,10 +22,13 @@ from veilflow.models.detect.thresholds import (
 )
 from veilflow.models.fitted import Fitted
 from veilflow.privacy.budget import Budget
+from veilflow.privacy.dataset_ledger import ADAPTIVE
 from veilflow.privacy.guarantees import Guarantee
 from veilflow.releases.plan import FitPlan
 
 PUBLIC = "the rows that set the threshold were declared public"
+THRESHOLD = "the threshold"
+"""A declared fact, where a person gave it."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -74,7 +77,11 @@ class LikelihoodDetector(ScoresRows, Fitted):
             facts={},
         )
         _ = self.scorer  # refuses what is not a model
-        vars(self).update(plan=model.plan, guarantee=model.guarantee)
+        if threshold is None:
+            vars(self).update(plan=model.plan, guarantee=model.guarantee)
+        else:
+            plan = replace(model.plan, declared=(*model.plan.declared, THRESHOLD))
+            vars(self).update(plan=plan, guarantee=plan.guarantee)
 
     @classmethod
     def estimator(cls, *, budget: Budget, **settings: Any) -> DensityFlow:
@@ -181,7 +188,8 @@ class LikelihoodDetector(ScoresRows, Fitted):
         Guarantee:
             The quantile alone costs the epsilon of `budget`, at any delta. The plan holds it beside
             what the model cost, so that the guarantee is for both, whether or not these rows are
-            records of the model.
+            records of the model. It rests on a condition: that `budget` was not chosen after a look
+            at the model.
 
         Args:
             rows: Private normal rows.
@@ -196,9 +204,13 @@ class LikelihoodDetector(ScoresRows, Fitted):
         """What `from_private` will ask and pay beside the model, known before any row is read."""
         return plan_threshold(self._paid, budget, probability=1 - self.false_alarm_rate)
 
+    def plan_with(self, plan: FitPlan) -> FitPlan:
+        """The plan of the model and of a threshold together; `plan` is from `plan_private`."""
+        return together(self._paid, plan)
+
     def paid(self, threshold: float, plan: FitPlan) -> Self:
         """The detector with a threshold for which `plan`, from `plan_private`, was executed."""
-        return self._with(threshold, together(self._paid, plan))
+        return self._with(threshold, self.plan_with(plan))
 
     def predict(self, rows: Any) -> Bool[np.ndarray, " rows"]:
         """Whether each row is an anomaly: its score is above the threshold, or infinite.
@@ -236,8 +248,11 @@ class LikelihoodDetector(ScoresRows, Fitted):
 
     @property
     def _paid(self) -> FitPlan:
-        """The plan without the conditions of the present threshold: what was spent stays spent."""
-        return replace(self.plan, conditions=self.model.plan.conditions)
+        """The plan without what the present threshold rests on: what was spent stays spent."""
+        own = self.model.plan
+        spent_twice = len(self.plan.releases) > len(own.releases)
+        conditions = (*own.conditions, ADAPTIVE.text) if spent_twice else own.conditions
+        return replace(self.plan, declared=own.declared, conditions=conditions)
 
     def _with(self, threshold: float, plan: FitPlan) -> Self:
         settings = {"false_alarm_rate": self.false_alarm_rate, "label": self.label}

@@ -86,7 +86,7 @@ def refitted(model: Any, *, seed: int | None) -> RowDensity:
         model: One that `can_refit`.
         seed: Decides samples and noise.
     """
-    plan, secret = model.plan, Secret.from_seed(seed)
+    plan, secret = model.plan, Secret.from_seed(seed).child("second fit")
     rows = model.sample(model.facts[_COUNT], seed=seed)
     estimator = _estimator(model)
     fit = Fit(plan, estimator.read(rows), secret)

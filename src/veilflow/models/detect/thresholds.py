@@ -10,6 +10,7 @@ from jaxtyping import Float
 from veilflow.models.estimator import Estimator, Fit, Source
 from veilflow.models.settings import is_budget
 from veilflow.privacy.budget import Budget
+from veilflow.privacy.dataset_ledger import ADAPTIVE
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.plan import FitPlan
 from veilflow.releases.quantile import Quantile
@@ -104,20 +105,27 @@ def plan_threshold(plan: FitPlan, budget: Budget, *, probability: float) -> FitP
 
 
 def together(plan: FitPlan, more: FitPlan) -> FitPlan:
-    """The plan of a model with the releases of a threshold added, for the sum of their budgets."""
+    """The plan of a model with the releases of a threshold added, for the sum of their budgets.
+
+    The budget of the threshold is chosen once the model is released, so that the sum is a conditional
+    one, as for two fits in the ledger of a data set.
+    """
     epsilon = plan.budget.epsilon + more.budget.epsilon
+    conditions = dict.fromkeys((*plan.conditions, ADAPTIVE.text))
     return replace(
         plan,
         budget=Budget(epsilon, plan.budget.delta),
         releases=(*plan.releases, *more.releases),
+        conditions=tuple(conditions),
     )
 
 
 def extends(plan: FitPlan, model: FitPlan) -> bool:
-    """Whether a plan is that of a model with releases, conditions and budget added."""
+    """Whether a plan is that of a model with releases, declared facts, conditions and budget added."""
     common = replace(
         plan,
         budget=model.budget,
+        declared=plan.declared[: len(model.declared)],
         releases=plan.releases[: len(model.releases)],
         conditions=plan.conditions[: len(model.conditions)],
     )

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from veilflow.engine.barrier import after_barrier
 from veilflow.privacy.guarantees import ClippedSum, Sensitive
@@ -32,6 +32,8 @@ BINS = 160
 _LOWEST, _BINS_PER_OCTAVE = -40.0, 2.0
 _CHUNK = 512
 """Records that one compiled program processes at once."""
+UNIT = 2.0**-20
+"""Shares of records are rounded to multiples of it. Of a chunk they add up to less than 2^30."""
 _INSIDE = 1 - 1e-5
 """Lengths are float32: clipped vectors are slightly shorter than their bound."""
 
@@ -59,7 +61,7 @@ def clipped_statistics(
             coordinates.
     """
     total = over_chunks(_clipped, log_likelihood, records.open(), draws, factor, np.array(bounds))
-    return ClippedSum(total, SENSITIVITY)
+    return ClippedSum(UNIT * total, SENSITIVITY)
 
 
 def length_counts(
@@ -102,10 +104,11 @@ def unpacked(
 def over_chunks(
     of_chunk: Any, log_likelihood: LogLikelihood, records: PyTree, *public: np.ndarray
 ) -> Float[np.ndarray, " numbers"]:
-    """The sum over all records, in float32 within a chunk and in float64 over chunks.
+    """The sum over all records of whole numbers, which is exact: its order does not matter.
 
     Args:
-        of_chunk: From the likelihood, records, whether each is one or padding, and `public`, to a sum.
+        of_chunk: From the likelihood, records, whether each is one or padding, and `public`, to a sum
+            of whole numbers.
         log_likelihood: The log-likelihood of one record.
         records: Arrays with the record as first axis.
         public: Declared or released arrays.
@@ -159,10 +162,22 @@ def _clipped(
         return jnp.where(good, jnp.concatenate(shares), 0.0)
 
     def total(said: tuple[Array, Array], index: Any) -> Array:
-        return jnp.sum(jnp.where(here[:, None], jax.vmap(share)(*said), 0.0), axis=0)
+        return sum_in_units(jax.vmap(share)(*said), here)
 
     # lengths must be computed from the same numbers as the vectors that they clip
     return after_barrier(total, said, needed=jnp.any(here))
+
+
+def sum_in_units(
+    shares: Float[Array, "records numbers"], here: Bool[Array, " records"]
+) -> Int[Array, " numbers"]:
+    """The sum of the records' shares, each rounded to multiples of `UNIT`, in units.
+
+    Each share is scaled down by as much as rounding may make it longer. A sum of floats would depend on
+    the order of the records, so that one record moved it by more than its own length.
+    """
+    scale = (1 - 0.5 * UNIT * shares.shape[1] ** 0.5) / UNIT
+    return jnp.sum(jnp.where(here[:, None], jnp.round(scale * shares), 0).astype(jnp.int32), axis=0)
 
 
 def cut(part: Float[Array, " numbers"], bound: Float[Array, ""]) -> Float[Array, " numbers"]:

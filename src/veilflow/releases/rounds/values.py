@@ -36,11 +36,13 @@ from veilflow.releases.release import Release, Tools, gaussians
 from veilflow.releases.rounds.lengths import NOISE_RANGE, nearly_longest
 from veilflow.releases.rounds.statistics import (
     BINS,
+    UNIT,
     LogLikelihood,
     cut,
     length_of,
     one_hot_lengths,
     over_chunks,
+    sum_in_units,
 )
 
 _COUNTS_SHARE = 0.06
@@ -185,7 +187,7 @@ def clipped_values(
         One record, whatever it holds, moves the sum by at most 1.
     """
     settings = (points, weights, np.array(limit), np.array(bound))
-    return ClippedSum(over_chunks(_clipped, log_likelihood, records.open(), *settings), 1.0)
+    return ClippedSum(UNIT * over_chunks(_clipped, log_likelihood, records.open(), *settings), 1.0)
 
 
 def value_lengths(
@@ -231,8 +233,7 @@ def _clipped(
     )
 
     def total(values: Array, index: Any) -> Array:
-        shares = jax.vmap(lambda one: cut(one, bound))(values)
-        return jnp.sum(jnp.where(here[:, None], shares, 0.0), axis=0)
+        return sum_in_units(jax.vmap(lambda one: cut(one, bound))(values), here)
 
     # lengths must be computed from the same numbers as the vectors that they clip
     return after_barrier(total, values, needed=jnp.any(here))
