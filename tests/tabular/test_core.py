@@ -25,7 +25,7 @@ SCHEMA = vf.Schema(
         "gross": vf.Numeric(0, 15_000, resolution=0.01),
         "share": vf.Numeric(0, 1, nullable=True),
         "length": vf.Numeric(0, 10, nullable=True),
-        "width": vf.Numeric(1, 9, nullable=True),
+        "width": vf.Numeric(0, 10, nullable=True),
         "start": vf.Numeric(0, 1000, **WHOLE),
         "stop": vf.Numeric(-10, 1010, **WHOLE),
         "clock": vf.Clock(nullable=True),

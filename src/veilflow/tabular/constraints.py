@@ -2,8 +2,8 @@
 
 Some say how cells *follow* from others: `Derived`, `Near` and the two rules about gaps. Decoding makes
 every row hold them (`structure.py`, `derivation.py`, `gaps.py`). The others *exclude* rows: `AtMost`,
-`Between` and `Allowed`. Drawn rows that violate them are dropped (`satisfaction.py`). Bounds and lists need
-no constraint: no decoded value is outside of them.
+`Between` and `Allowed`. Drawn rows that violate them are dropped (`satisfaction.py`). Bounds and lists
+need no constraint: no decoded value is outside of them.
 
 Fields are plain texts and numbers. What they mean for a table is checked by its schema
 (`constraint_checks.py`).
