@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from veilflow._core.errors import PrivacyError
 from veilflow._core.store import write_atomic
 from veilflow.tabular import schema_file
 from veilflow.tabular.columns import (
-    KINDS,
     Boolean,
     Categorical,
     Column,
@@ -19,8 +19,17 @@ from veilflow.tabular.columns import (
     Numeric,
     OpenCategorical,
 )
-from veilflow.tabular.constraints import Allowed, AtMost, Constraint
+from veilflow.tabular.constraint_checks import check_constraint
+from veilflow.tabular.constraints import Constraint, MissingIf, MissingTogether
+from veilflow.tabular.number_columns import KINDS, Clock, ListedNumeric
 from veilflow.tabular.stream import check_names
+from veilflow.tabular.structure import (
+    Rules,
+    bounded,
+    core_columns,
+    core_constraints,
+    rules_of,
+)
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -33,7 +42,8 @@ class Schema(OwnFormat):
         columns_mapping: Columns by name, for names that are not Python identifiers.
         label: The name of the column to predict from the others. (A `Column` here declares a column
             named "label"; likewise for `constraints`.)
-        constraints: `AtMost` and `Allowed`, which every row satisfies.
+        constraints: What every row satisfies: `Derived`, `Near`, `MissingIf`, `MissingTogether`,
+            `AtMost`, `Between`, `Allowed`.
         columns: Columns by name.
 
     Attributes:
@@ -81,12 +91,42 @@ class Schema(OwnFormat):
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "constraints", tuple(constraints))
         for constraint in self.constraints:
-            _check_constraint(constraint, by_name)
+            check_constraint(constraint, by_name)
+        _ = self.core  # raises if constraints contradict each other
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
         return tuple(self.columns)
+
+    @cached_property
+    def rules(self) -> Rules:
+        """How each column that follows from others does, in an order in which they are computed."""
+        return rules_of(self.constraints)
+
+    @cached_property
+    def core(self) -> "Schema":
+        """What a model learns, and what encoded rows consist of; the schema itself if nothing follows.
+
+        Columns that are derived are not in it. One that lies near another is there as its difference
+        from it; clock times are there as minutes, and listed numbers as places in their list.
+        """
+        columns = core_columns(self.columns, self.rules)
+        constraints = core_constraints(self.constraints, self.columns, self.rules)
+        if columns == self.columns and constraints == self.constraints:
+            return self
+        label = self.label if self.label in columns else None
+        return Schema(columns, label=label, constraints=constraints)
+
+    @cached_property
+    def rewritten(self) -> frozenset[str]:
+        """The columns that the core has in another form."""
+        core = self.core.columns
+        return frozenset(name for name in core if core[name] != self.columns[name])
+
+    def bounded(self) -> "Schema":
+        """The schema with bounds for the columns that follow from others and declare none."""
+        return self.with_columns(bounded(self.columns, self.rules))
 
     @property
     def unconfirmed(self) -> dict[str, tuple[str, ...]]:
@@ -108,6 +148,11 @@ class Schema(OwnFormat):
         for name in columns:
             self._column(name)
         return Schema({**self.columns, **columns}, label=self.label, constraints=self.constraints)
+
+    def with_constraints(self, *constraints: Constraint) -> "Schema":
+        """The schema with more constraints, for example with relations that were discovered."""
+        both = (*self.constraints, *constraints)
+        return Schema(self.columns, label=self.label, constraints=both)
 
     def confirm(self, *names: str, facts: Sequence[str] | None = None) -> "Schema":
         """Declare that what the schema says about these columns is public; about all if none is named.
@@ -149,6 +194,8 @@ class Schema(OwnFormat):
             )
         changed = {n: _forgotten(n, c) for n, c in self.columns.items() if c.unconfirmed}
         for constraint in self.constraints:
+            if isinstance(constraint, MissingIf | MissingTogether):
+                continue  # about gaps, whatever the values are
             for name in constraint.columns:
                 if type(changed.get(name, self.columns[name])) is not type(self.columns[name]):
                     raise PrivacyError(
@@ -218,49 +265,25 @@ class Schema(OwnFormat):
 
 def replace_column(column: Column, **changes: Any) -> Column:
     """A column with some facts changed."""
-    if isinstance(column, Listed):
+    if isinstance(column, Listed | ListedNumeric):
         facts = {"nullable": column.nullable, "unconfirmed": column.unconfirmed, **changes}
         return type(column)(*facts.pop("values", column.values), **facts)
+    if isinstance(column, Clock):
+        facts = {name: getattr(column, name) for name in (*column.facts[1:], "unconfirmed")}
+        return Clock(**{**facts, **changes})
     return replace(column, **changes)
-
-
-def _check_constraint(constraint: Constraint, columns: dict[str, Column]) -> None:
-    if not isinstance(constraint, AtMost | Allowed):
-        raise TypeError(f"constraints must be AtMost or Allowed, got {type(constraint).__name__}.")
-    for name in constraint.columns:
-        if name not in columns:
-            raise ValueError(f"a constraint names {name!r}, which is not a column.")
-    if isinstance(constraint, AtMost):
-        low, high = columns[constraint.low], columns[constraint.high]
-        if type(low) is not type(high) or not low.has_position:
-            raise ValueError(
-                f"AtMost must compare two numeric or two datetime columns, not {constraint.low!r} "
-                f"({low.kind}) and {constraint.high!r} ({high.kind})."
-            )
-        return
-    for place, name in enumerate(constraint.columns):
-        column = columns[name]
-        if isinstance(column, Boolean):
-            known: tuple[Any, ...] = (False, True)
-        elif isinstance(column, Listed):
-            known = column.values
-        else:
-            raise ValueError(
-                f"Allowed must name categorical, ordinal or boolean columns; {name!r} is "
-                f"{column.kind}."
-            )
-        for row in constraint.rows:
-            value = row[place]
-            # by type too: True is 1 for Python, and neither is a value of the other's column
-            listed = type(value) is type(known[0]) and value in known
-            if not (column.nullable if value is None else listed):
-                raise ValueError(f"Allowed has a value that column {name!r} does not have.")
 
 
 def _forgotten(name: str, column: Column) -> Column:
     """The column without its unconfirmed facts, as wide as its kind allows."""
     facts = set(column.unconfirmed)
     nullable = column.nullable or "nullable" in facts
+    if isinstance(column, Clock):
+        whole_day = {"low": 0, "high": 2359} if facts & {"low", "high"} else {}
+        return replace_column(column, nullable=nullable, unconfirmed=(), **whole_day)
+    if isinstance(column, ListedNumeric):
+        known = replace_column(column, nullable=nullable, unconfirmed=())
+        return Numeric(nullable=nullable) if "values" in facts else known
     if isinstance(column, Numeric):
         unknown = bool(facts & {"low", "high"})
         real = "integer" in facts

@@ -102,7 +102,7 @@ class TableFlow(Estimator[FittedTableFlow]):
         )
         self.training.rate(roughly(self.num_records))
         if isinstance(self.flow, HFlowArchitecture):
-            columns = self.schema.columns.values()
+            columns = self.schema.core.columns.values()
             # a number that may be missing is two variables
             self.flow.check_fits(sum(1 + (c.has_position and c.nullable) for c in columns))
 
@@ -139,7 +139,7 @@ class TableFlow(Estimator[FittedTableFlow]):
         if isinstance(release, ColumnBounds):
             return Query(raw.map(lambda table: table.numbers[release.column]))
         if isinstance(release, ColumnHistograms):
-            columns, words = parts.schema(fit).columns, parts.vocabularies(fit)
+            columns, words = parts.schema(fit).core.columns, parts.vocabularies(fit)
             sizes = [column.num_codes(words.get(name)) for name, column in columns.items()]
             return Query(parts.rows(fit), {"columns": tuple(columns.values()), "sizes": sizes})
         if isinstance(release, Marginals):

@@ -30,14 +30,14 @@ from veilflow.tabular.schema import Schema, replace_column
 
 
 def schema(fit: Fit) -> Schema:
-    """The declared schema, with bounds for every number."""
+    """The declared schema, with bounds for every number: discovered, or as they follow from others."""
     declared: Schema = fit.plan.schema
     bounds = {one.column: one for one in fit.plan.releases if isinstance(one, ColumnBounds)}
     columns = {}
     for name, release in bounds.items():
         low, high = fit.released[release.purpose]
         columns[name] = replace_column(declared.columns[name], low=low, high=high)
-    return declared.with_columns(columns)
+    return declared.with_columns(columns).bounded()
 
 
 def vocabularies(fit: Fit) -> dict[str, tuple[str, ...]]:
@@ -62,7 +62,7 @@ def coder(fit: Fit) -> Coder:
     release = fit.plan.release(ColumnHistograms)
     coder = coder_of(
         fit.released[release.purpose],
-        tuple(schema(fit).columns.values()),
+        tuple(schema(fit).core.columns.values()),
         deviation=release.deviation,
         most_bins=fit.plan.flow.most_bins,
         num_records=fit.num_records,
@@ -130,7 +130,7 @@ def shapes_of(
     Raises:
         ValueError: There is no such model.
     """
-    flow, columns = plan.flow, schema.columns.values()
+    flow, columns = plan.flow, schema.core.columns.values()
     if flow.hidden is None or None in asdict(flow).values():
         raise ValueError("the plan leaves sizes of the flow open.")
     # before anything is built: a file cannot ask for more work than it has numbers
@@ -139,7 +139,7 @@ def shapes_of(
         needed += flow.blocks + flow.bins
     if needed > num_numbers or min((*num_codes, *num_features), default=0) < 0:
         raise ValueError("the file does not have as many numbers as the settings require.")
-    coded = Coder.shapes(schema, vocabularies, num_codes)
+    coded = Coder.shapes(schema.core, vocabularies, num_codes)
     if isinstance(flow, HFlowArchitecture):
         if num_features:
             raise ValueError("only the flow of codes has features.")
@@ -169,7 +169,7 @@ def restored(
         ValueError: The parts do not belong together.
     """
     _check_discovered(plan, schema, vocabularies)
-    coder = Coder.restored(schema, arrays["columns"])
+    coder = Coder.restored(schema.core, arrays["columns"])
     if isinstance(plan.flow, HFlowArchitecture):
         return HFlowDensity.restored(coder, arrays["flow"], plan.flow)
     return CodeDensity.restored(coder, arrays["flow"], plan.flow, label=plan.label)
@@ -180,7 +180,7 @@ def _check_discovered(plan: TablePlan, schema: Schema, vocabularies: Vocabularie
     known = {name: plan.schema.columns[name] for name in plan.schema.open}
     if schema.names != plan.schema.names or schema.with_columns(known) != plan.schema:
         raise ValueError("the schema differs from the declared one in more than its open columns.")
-    if set(vocabularies) != set(schema.open):
+    if set(vocabularies) != set(schema.core.open):
         raise ValueError("there must be a vocabulary for each open column, and for no other.")
     for words in vocabularies.values():
         if len({*words, OTHER}) <= len(words):

@@ -90,8 +90,8 @@ class TablePlan(FitPlan):
 
     @property
     def label(self) -> int | None:
-        """The index of the label's column, if there is one."""
-        return None if self.schema.label is None else self.schema.names.index(self.schema.label)
+        """The index of the label among the columns that are learned, if it is one of them."""
+        return _label(self.schema.core)
 
 
 def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
@@ -105,6 +105,7 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
         BudgetError: The settings cost more than the budget.
     """
     budget, num_records = settings.budget, exactly(settings.num_records)
+    core = schema.core  # what follows from other columns is not learned, and costs nothing
     flow = (settings.flow or codes()).resolved(**(_FLOW if budget.private else _OPEN_FLOW))
     warm = settings.warm_start is not False and budget.private
     training = _training(settings, flow, warm=warm)
@@ -113,12 +114,12 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
     releases: list[Release] = []
     if num_records is None:
         releases.append(Count.within(budget))
-    releases += _discoveries(schema, mu, budget)
+    releases += _discoveries(core, mu, budget)
     releases.append(
         ColumnHistograms(
-            num_columns=len(schema.columns),
-            most_numbers=sizes.histogram_numbers(schema),
-            most_touched=sizes.histogram_levels(schema),
+            num_columns=len(core.columns),
+            most_numbers=sizes.histogram_numbers(core),
+            most_touched=sizes.histogram_levels(core),
             noise_multiplier=1 / (mu * math.sqrt(_COLUMNS_SHARE)),
         )
     )
@@ -127,14 +128,14 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
         chosen = settings.warm_start is not True
         share = settings.warm_start if chosen else _WARM_SHARE
         rest = None if chosen else len(releases)
-        releases += [_marginals(schema, flow, mu * math.sqrt(share)), warm_start()]
+        releases += [_marginals(core, flow, mu * math.sqrt(share)), warm_start()]
     if training.steps:
         rest = len(releases)
         releases.append(
             PrivateTraining(
                 settings=training,
                 noise_multiplier=float(budget.private),
-                num_parameters=num_parameters(sizes.largest_flow(schema, flow)),
+                num_parameters=num_parameters(sizes.largest_flow(core, flow)),
             )
         )
     priced = tuple(releases)
@@ -212,6 +213,9 @@ def _purpose(what: str, name: str, schema: Schema) -> str:
 
 def _marginals(schema: Schema, flow: CodeArchitecture | HFlowArchitecture, mu: float) -> Marginals:
     assert flow.most_bins is not None
-    label = None if schema.label is None else schema.names.index(schema.label)
     codes = sizes.most_codes(schema, most_bins=flow.most_bins)
-    return Marginals(most_codes=codes, label=label, mu=mu)
+    return Marginals(most_codes=codes, label=_label(schema), mu=mu)
+
+
+def _label(schema: Schema) -> int | None:
+    return None if schema.label is None else schema.names.index(schema.label)
