@@ -14,8 +14,10 @@ from veilflow.releases.rounds.statistics import (
     _clipped,
     bin_tops,
     clipped_statistics,
+    from_units,
     length_counts,
     num_statistics,
+    sum_in_units,
     unpacked,
 )
 
@@ -134,3 +136,23 @@ def test_what_a_hostile_record_adds_is_no_longer_than_is_claimed(likelihood, opt
         total = np.asarray(found.total, np.float64)
         assert np.linalg.norm(total) <= found.clip_norm == SENSITIVITY
         assert max(np.linalg.norm(total[:3]), np.linalg.norm(total[3:])) <= 1.0
+
+
+def test_a_sum_does_not_depend_on_the_order_of_the_records():
+    rng = np.random.default_rng(5)
+    shares = jnp.asarray(
+        rng.normal(size=(512, 3)) * 10.0 ** rng.uniform(-6, -1, (512, 1)), jnp.float32
+    )
+    here = jnp.ones(512, bool)
+    total = np.asarray(sum_in_units(shares, here), np.float64)
+    for _ in range(3):
+        again = sum_in_units(shares[rng.permutation(512)], here)
+        np.testing.assert_array_equal(again, total)
+    exact = np.asarray(shares, np.float64).sum(axis=0)
+    np.testing.assert_allclose(from_units(total), exact, atol=512 * 2.0**-41)
+    # one record moves it by its own length, to the last of its bits
+    less = np.asarray(sum_in_units(shares[1:], here[1:]), np.float64)
+    moved = np.linalg.norm(from_units(total - less))
+    assert moved == pytest.approx(
+        np.linalg.norm(np.asarray(shares[0], np.float64)), abs=3 * 2.0**-41
+    )

@@ -32,8 +32,9 @@ BINS = 160
 _LOWEST, _BINS_PER_OCTAVE = -40.0, 2.0
 _CHUNK = 512
 """Records that one compiled program processes at once."""
-UNIT = 2.0**-20
-"""Shares of records are rounded to multiples of it. Of a chunk they add up to less than 2^30."""
+_UNIT = 2.0**-20
+"""Shares of records are rounded to multiples of its square, in two steps: numbers of a chunk add up to
+less than 2^30 each."""
 _INSIDE = 1 - 1e-5
 """Lengths are float32: clipped vectors are slightly shorter than their bound."""
 
@@ -61,7 +62,7 @@ def clipped_statistics(
             coordinates.
     """
     total = over_chunks(_clipped, log_likelihood, records.open(), draws, factor, np.array(bounds))
-    return ClippedSum(UNIT * total, SENSITIVITY)
+    return ClippedSum(from_units(total), SENSITIVITY)
 
 
 def length_counts(
@@ -170,14 +171,22 @@ def _clipped(
 
 def sum_in_units(
     shares: Float[Array, "records numbers"], here: Bool[Array, " records"]
-) -> Int[Array, " numbers"]:
-    """The sum of the records' shares, each rounded to multiples of `UNIT`, in units.
+) -> Int[Array, " numbers_twice"]:
+    """The sum of the records' shares: whole numbers of `_UNIT`, then of its square for what is left.
 
-    Each share is scaled down by as much as rounding may make it longer. A sum of floats would depend on
-    the order of the records, so that one record moved it by more than its own length.
+    A sum of floats would depend on the order of the records, so that one record moved it by more than
+    its own length. Each share is a little smaller than its bound, by more than rounding may add.
     """
-    scale = (1 - 0.5 * UNIT * shares.shape[1] ** 0.5) / UNIT
-    return jnp.sum(jnp.where(here[:, None], jnp.round(scale * shares), 0).astype(jnp.int32), axis=0)
+    scaled = jnp.where(here[:, None], shares, 0.0) / _UNIT
+    whole = jnp.round(scaled)
+    rest = jnp.round((scaled - whole) / _UNIT)  # exact: a float32 has 24 bits
+    return jnp.sum(jnp.concatenate([whole, rest], axis=1).astype(jnp.int32), axis=0)
+
+
+def from_units(total: Float[np.ndarray, " numbers_twice"]) -> Float[np.ndarray, " numbers"]:
+    """The sum of shares from the total of `sum_in_units`."""
+    whole, rest = np.split(total, 2)
+    return _UNIT * (whole + _UNIT * rest)
 
 
 def cut(part: Float[Array, " numbers"], bound: Float[Array, ""]) -> Float[Array, " numbers"]:

@@ -36,9 +36,9 @@ from veilflow.releases.release import Release, Tools, gaussians
 from veilflow.releases.rounds.lengths import NOISE_RANGE, nearly_longest
 from veilflow.releases.rounds.statistics import (
     BINS,
-    UNIT,
     LogLikelihood,
     cut,
+    from_units,
     length_of,
     one_hot_lengths,
     over_chunks,
@@ -187,7 +187,8 @@ def clipped_values(
         One record, whatever it holds, moves the sum by at most 1.
     """
     settings = (points, weights, np.array(limit), np.array(bound))
-    return ClippedSum(UNIT * over_chunks(_clipped, log_likelihood, records.open(), *settings), 1.0)
+    total = over_chunks(_clipped, log_likelihood, records.open(), *settings)
+    return ClippedSum(from_units(total), 1.0)
 
 
 def value_lengths(
