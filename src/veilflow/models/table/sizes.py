@@ -42,11 +42,20 @@ def largest_flow(schema: Schema, flow: CodeArchitecture | HFlowArchitecture) -> 
         variables = Variables(_kinds(schema))
         return eqx.filter_eval_shape(lambda: flow.build(variables, key=key))
     assert flow.hidden is not None
-    hidden = flow.hidden
+    assert flow.direct is not None
+    size = {"hidden": flow.hidden, "direct": flow.direct}
     # a listed column has as many features as codes
     features = [np.ones(_most_features(column, flow)) for column in columns]
     book = Codebook.create(features, ordered=[False] * len(features))
-    return eqx.filter_eval_shape(lambda: CodeFlow.create(book, key=key, hidden=hidden))
+    return eqx.filter_eval_shape(lambda: CodeFlow.create(book, key=key, **size))
+
+
+def num_features(schema: Schema, *, num_waves: int) -> int:
+    """About how many features a flow of codes has of a row."""
+    return sum(
+        num_waves if column.has_position else _listed_codes(column)
+        for column in schema.columns.values()
+    )
 
 
 def histogram_numbers(schema: Schema) -> int:

@@ -42,14 +42,31 @@ _ASSUMED_RATE = 0.02
 _ASSUMED_RECORDS = 10_000
 """For the rules where the number of records is not declared."""
 _BATCH = (1024, 4096)
+_NOISE = 2.5
+"""Noise multiplier from which on a larger batch would hardly make a run less noisy."""
 _LONGEST = 60
 """Characters of a column's name that the ledger shows at most."""
 
-_FLOW: dict[str, Any] = {"hidden": (256,), "most_bins": 32, "num_waves": 12, "label_weight": 2.0}
+_FLOW: dict[str, Any] = {
+    "hidden": (256,),
+    "most_bins": 32,
+    "num_waves": 12,
+    "label_weight": 2.0,
+    "direct": True,
+}
+_WIDE_FLOW: dict[str, Any] = {
+    **_FLOW,
+    "hidden": (128,),
+    "most_bins": 16,
+    "num_waves": 6,
+    "direct": False,
+}
+_WIDE = 1200
+"""Features from which on a table is wide: weights that grow with their square would be millions."""
 _OPEN_FLOW: dict[str, Any] = {**_FLOW, "most_bins": 64, "num_waves": 24, "label_weight": 1.0}
 """Without noise, finer bins and small steps pay."""
 _PRIVATE: dict[str, Any] = {
-    "steps": 2000,
+    "steps": 1000,
     "clip_norm": 10.0,
     "learning_rate": 4e-3,
     "weight_decay": 0.02,
@@ -105,7 +122,7 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
         BudgetError: The settings cost more than the budget.
     """
     budget, num_records = settings.budget, exactly(settings.num_records)
-    flow = (settings.flow or codes()).resolved(**(_FLOW if budget.private else _OPEN_FLOW))
+    flow = (settings.flow or codes()).resolved(**_sizes(schema, private=budget.private))
     warm = settings.warm_start is not False and budget.private
     training = _training(settings, flow, warm=warm)
     mu = calibration.gaussian_mu(budget) if budget.private else math.inf
@@ -152,6 +169,13 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
     ).checked()
 
 
+def _sizes(schema: Schema, *, private: bool) -> dict[str, Any]:
+    """The sizes of a flow: those of a wide table see to it that work grows with its columns only."""
+    usual = _FLOW if private else _OPEN_FLOW
+    features = sizes.num_features(schema, num_waves=usual["num_waves"])
+    return _WIDE_FLOW if features > _WIDE else usual
+
+
 def _training(
     settings: "TableFlow", flow: CodeArchitecture | HFlowArchitecture, *, warm: bool
 ) -> Training:
@@ -169,9 +193,16 @@ def _training(
     rate = settings.training.rate(num_records)
     if rate is None:
         least = min(_BATCH[0], max(64, records // 4))
-        batch = max(least, min(_BATCH[1], records / 16))
+        batch = max(least, min(_BATCH[1], records / 16, _enough(budget, records, defaults)))
         rate = _ASSUMED_RATE if num_records is None else min(1.0, batch / num_records)
     return settings.training.resolved(sampling_rate=rate, **defaults)
+
+
+def _enough(budget: Budget, records: int, defaults: dict[str, Any]) -> float:
+    """The batch at which a run of a Gaussian mechanism's price has a noise multiplier of `_NOISE`."""
+    if not budget.private:
+        return math.inf
+    return _NOISE * calibration.gaussian_mu(budget) * records / math.sqrt(defaults["steps"])
 
 
 def _discoveries(schema: Schema, mu: float, budget: Budget) -> list[Release]:

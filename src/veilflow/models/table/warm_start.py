@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Float
 
 from veilflow._core.keys import Secret
-from veilflow.engine.observed import num_parameters
 from veilflow.models.pretraining import pretrain
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.density import AbstractTableDensity
@@ -19,10 +18,13 @@ from veilflow.releases.marginals import MarginalModel
 from veilflow.releases.release import Derived, Monitor
 from veilflow.releases.training import arrays_of
 
-_ROWS = 2**19
-_STEPS, _BATCH, _RATE = 4000, 1024, 4e-3
-_WORK = 2**30
-"""Largest number of rows in a batch times trained numbers: wide tables take smaller batches."""
+_ROWS, _CODES = 2**19, 2**25
+"""The rows that are drawn, and their codes: wide tables take fewer rows."""
+_HELD_OUT = 2**13
+"""Of them, those that decide when the flow has learned what there is to learn."""
+_STEPS, _RATE = 2000, 4e-3
+_BATCH, _BATCH_OF_COLUMN = (512, 1024), 32
+"""Limits of the rows in a step, and how many rows each column brings."""
 _OWN_PART = 0.3
 """Weight of the histograms of columns in the shares of codes; the marginals have the rest."""
 
@@ -51,22 +53,27 @@ def started_warm(
         coder: The coder that follows from the histograms of columns.
         fresh: Makes an untrained density over a coder.
         secret: The source of all randomness.
-        steps: The number of training steps.
+        steps: The largest number of training steps.
         monitor: Called with the number of steps that are done.
     """
-    codes = model.sample(_ROWS, secret.key("warm rows")).astype(np.int32)
+    columns = len(coder.columns)
+    codes = model.sample(min(_ROWS, _CODES // columns), secret.key("warm rows"))
     masses = _masses(model, coder)
     density = fresh(coder.with_masses(masses))
     rng = np.random.default_rng(secret.words("warm cells", 0, 1)[0])
+    rows, held_out = (
+        density.records_of_codes(part, rng) for part in (codes[_HELD_OUT:], codes[:_HELD_OUT])
+    )
     flow = pretrain(
         density.flow,
-        density.records_of_codes(codes, rng),
+        rows,
         loss=density.loss,
         steps=steps,
-        batch_size=max(1, min(_BATCH, _WORK // num_parameters(density.flow))),
+        batch_size=min(max(_BATCH[0], _BATCH_OF_COLUMN * columns), _BATCH[1]),
         learning_rate=_RATE,
         key=secret.key("warm start"),
         monitor=monitor,
+        held_out=held_out,
     )
     return {"masses": masses, "flow": [np.asarray(array) for array in arrays_of(flow)]}
 
