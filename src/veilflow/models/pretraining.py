@@ -1,8 +1,8 @@
 """Training on rows that were made from released values: no clipping, no noise, no price.
 
-Two schedules. Without held-out rows, the learning rate falls by a cosine over all steps. With them, it
-stays as it is for as long as the loss of the held-out rows falls, and then falls by a cosine as well: how
-many steps it takes is decided by released rows, so this costs nothing either.
+The learning rate falls by a cosine over all steps. With held-out rows it does so in cycles, each as
+long as all before it, until a cycle no longer reduces the loss of those rows: released rows decide how
+many steps are taken, so this costs nothing either.
 """
 
 import math

@@ -66,7 +66,7 @@ _WIDE = 1200
 _OPEN_FLOW: dict[str, Any] = {**_FLOW, "most_bins": 64, "num_waves": 24, "label_weight": 1.0}
 """Without noise, finer bins and small steps pay."""
 _PRIVATE: dict[str, Any] = {
-    "steps": 1000,
+    "steps": 2000,
     "clip_norm": 10.0,
     "learning_rate": 4e-3,
     "weight_decay": 0.02,
@@ -82,6 +82,8 @@ _OPEN: dict[str, Any] = {
 }
 _WARM_RATES = (2e-3, 4e-3)
 """After a warm start, steps are smaller where noise would soon outweigh what the records add."""
+_WARM_STEPS = 1000
+"""And fewer of them are enough."""
 _STRONG = 40_000
 """Privacy parameter times records from which on the records add more."""
 _HFLOW_OPTIMIZER = "adabelief"
@@ -187,22 +189,23 @@ def _training(
     if warm:
         strong = calibration.gaussian_mu(budget) * records >= _STRONG
         defaults["learning_rate"] = _HFLOW_WARM_RATE if hflow else _WARM_RATES[strong]
+        defaults["steps"] = defaults["steps"] if hflow else _WARM_STEPS
     if hflow:
         private = {"optimizer": _HFLOW_OPTIMIZER, "clip_norm": _HFLOW_CLIP}
         defaults |= private if budget.private else _HFLOW_OPEN
     rate = settings.training.rate(num_records)
     if rate is None:
         least = min(_BATCH[0], max(64, records // 4))
-        batch = max(least, min(_BATCH[1], records / 16, _enough(budget, records, defaults)))
+        batch = max(least, min(_BATCH[1], records / 16))
+        if warm and not hflow:
+            batch = max(least, min(batch, _enough(budget, records, defaults["steps"])))
         rate = _ASSUMED_RATE if num_records is None else min(1.0, batch / num_records)
     return settings.training.resolved(sampling_rate=rate, **defaults)
 
 
-def _enough(budget: Budget, records: int, defaults: dict[str, Any]) -> float:
-    """The batch at which a run of a Gaussian mechanism's price has a noise multiplier of `_NOISE`."""
-    if not budget.private:
-        return math.inf
-    return _NOISE * calibration.gaussian_mu(budget) * records / math.sqrt(defaults["steps"])
+def _enough(budget: Budget, records: int, steps: int) -> float:
+    """The batch at which a run with the price of the whole budget would have the noise `_NOISE`."""
+    return _NOISE * calibration.gaussian_mu(budget) * records / math.sqrt(steps)
 
 
 def _discoveries(schema: Schema, mu: float, budget: Budget) -> list[Release]:

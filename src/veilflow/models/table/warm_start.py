@@ -20,11 +20,11 @@ from veilflow.releases.training import arrays_of
 
 _ROWS, _CODES = 2**19, 2**25
 """The rows that are drawn, and their codes: wide tables take fewer rows."""
-_HELD_OUT = 2**13
-"""Of them, those that decide when the flow has learned what there is to learn."""
+_HELD_OUT = 1 / 64
+"""The part of them that decides when the flow has learned what there is to learn."""
 _STEPS, _RATE = 2000, 4e-3
-_BATCH, _BATCH_OF_COLUMN = (512, 1024), 32
-"""Limits of the rows in a step, and how many rows each column brings."""
+_BATCH, _LEAST_BATCH, _ROWS_OF_COLUMN = 1024, 512, 32
+"""The most and the least rows in a step, and how many of them each column asks for."""
 _OWN_PART = 0.3
 """Weight of the histograms of columns in the shares of codes; the marginals have the rest."""
 
@@ -61,15 +61,14 @@ def started_warm(
     masses = _masses(model, coder)
     density = fresh(coder.with_masses(masses))
     rng = np.random.default_rng(secret.words("warm cells", 0, 1)[0])
-    rows, held_out = (
-        density.records_of_codes(part, rng) for part in (codes[_HELD_OUT:], codes[:_HELD_OUT])
-    )
+    parts = np.split(codes, [int(_HELD_OUT * len(codes))])
+    held_out, rows = (density.records_of_codes(part, rng) for part in parts)
     flow = pretrain(
         density.flow,
         rows,
         loss=density.loss,
         steps=steps,
-        batch_size=min(max(_BATCH[0], _BATCH_OF_COLUMN * columns), _BATCH[1]),
+        batch_size=min(_BATCH, max(_LEAST_BATCH, _ROWS_OF_COLUMN * columns)),
         learning_rate=_RATE,
         key=secret.key("warm start"),
         monitor=monitor,
