@@ -115,7 +115,35 @@ def wide(n: int, *, num_columns: int, seed: int) -> tuple[pd.DataFrame, vf.Schem
     return _table(whole, codes)
 
 
-_LISTS = (9, 52, 47, 17, 3, 7, 24, 15, 5, 10, 2, 3, 6, 8, 6, 6, 51, 38, 8, 10, 9, 10, 3, 4, 5, 43, 43)
+_LISTS = (
+    9,
+    52,
+    47,
+    17,
+    3,
+    7,
+    24,
+    15,
+    5,
+    10,
+    2,
+    3,
+    6,
+    8,
+    6,
+    6,
+    51,
+    38,
+    8,
+    10,
+    9,
+    10,
+    3,
+    4,
+    5,
+    43,
+    43,
+)
 _LISTS += (43, 5, 3, 3, 3, 2)
 """How many values the listed columns of `census` have: about those of the census of 1994."""
 

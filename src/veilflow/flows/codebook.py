@@ -135,11 +135,12 @@ class Codebook(AbstractFrozen):
         return sums[np.argsort(self._places)]
 
     def _blocks(self, values: Array, *, axis: int) -> list[tuple[Array, Array]]:
-        """Bins (axis 0) or features (axis 1) of ordered columns with their waves, a few columns each."""
+        """Bins (axis 0) or features (axis 1) of a few ordered columns each, with their waves."""
         columns = [j for j in self._places if self.ordered[j]]
         groups = [columns[i : i + _TOGETHER] for i in range(0, len(columns), _TOGETHER)]
         ends = np.cumsum(
-            [[0, 0]] + [[sum(s[j] for j in g) for s in (self.sizes, self.num_waves)] for g in groups],
+            [[0, 0]]
+            + [[sum(s[j] for j in g) for s in (self.sizes, self.num_waves)] for g in groups],
             axis=0,
         )
         parts = jnp.split(values, ends[1:-1, axis]) if groups else []

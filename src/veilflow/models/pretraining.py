@@ -91,9 +91,7 @@ def _falling(learning_rate: float, steps: int) -> Float[np.ndarray, " steps"]:
 @eqx.filter_jit
 def _mean_loss(model: Any, records: PyTree, key: Array, *, loss: LossFn) -> Array:
     keys = jax.random.split(key, len(jax.tree.leaves(records)[0]))
-    return jnp.mean(
-        jax.lax.map(lambda one: loss(model, *one), (records, keys), batch_size=1024)
-    )
+    return jnp.mean(jax.lax.map(lambda one: loss(model, *one), (records, keys), batch_size=1024))
 
 
 @eqx.filter_jit

@@ -29,7 +29,7 @@ def mask_of(in_degrees: Degrees, out_degrees: Degrees) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _levels(in_degrees: Degrees, out_degrees: Degrees) -> tuple[np.ndarray, np.ndarray]:
-    """For each distinct set of inputs: whether it has each (in, levels), units that see it (out, levels).
+    """For each distinct set of inputs: inputs in it (in, levels), units that see it (out, levels).
 
     Out-degrees that see the same inputs are one level. One more level sees every input and has no
     unit. It adds next to nothing to a norm, but makes the norm infinite if an input that no unit sees

@@ -23,11 +23,12 @@ _CHOICE = 0.07
 _ROUNDS = 5
 _GROWTH = 2.0
 """Share of a table in the last round over one in the first: early tables show strong dependence."""
-_CHOICES_PER_COLUMN = 2
+_CHOICES_PER_COLUMN, _MOST_CHOICES = 2, 256
+"""With more tables, each would have so much noise that it says nothing."""
 _MOST_CANDIDATES = 4096
 """The most candidates: all of them up to 64 columns with a label, 90 without."""
 _APART = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""How far apart in the schema the columns of a pair are, in the order of preference, for wide tables."""
+"""For wide tables: how far apart in the schema the columns of a pair are, preferred ones first."""
 _MOST_CELLS = 2**19
 _MOST_TABLE_CELLS = 2**16
 
@@ -100,7 +101,9 @@ class MarginalPlan:
         """
         sizes = tuple(int(size) for size in sizes)
         _check(sizes, mu, ordered, label, label_weight, num_records)
-        total = min(_CHOICES_PER_COLUMN * len(sizes), len(cliques(len(sizes), label)))
+        total = min(
+            _CHOICES_PER_COLUMN * len(sizes), _MOST_CHOICES, len(cliques(len(sizes), label))
+        )
         num_rounds = min(_ROUNDS, total)
         choices = [total // num_rounds + (i < total % num_rounds) for i in range(num_rounds)]
         # tables of the first rounds need not be precise, so they cost less
@@ -164,7 +167,7 @@ def cliques(num_columns: int, label: int | None) -> tuple[Columns, ...]:
 
 
 def _near(num_columns: int, label: int | None) -> tuple[Columns, ...]:
-    """Pairs with the label, neighbors with the label, then pairs ever farther apart, up to the limit."""
+    """Pairs with the label, neighbors with the label, then pairs ever farther apart."""
     found: dict[Columns, None] = {}
     others = range(num_columns)
     if label is not None:
