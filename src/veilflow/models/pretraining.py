@@ -55,7 +55,7 @@ def pretrain(
     """
     records = jax.tree.map(jnp.asarray, records)
     state = _OPTIMIZER.init(trainable_part(model)[0])
-    keys = jax.random.split(key, steps)
+    keys = jax.random.split(key, steps if held_out is None else 2 * steps)
     done = 0
 
     def run(rates: Float[np.ndarray, " steps"]) -> None:
@@ -75,7 +75,7 @@ def pretrain(
     held_out, best = jax.tree.map(jnp.asarray, held_out), math.inf
     while done < steps:
         run(_falling(learning_rate, min(max(_CYCLE, done), steps - done)))
-        now = float(_mean_loss(model, held_out, key, loss=loss))
+        now = float(_mean_loss(model, held_out, keys[steps + done - 1], loss=loss))
         if not best - now > _LEAST_GAIN * abs(now):
             break
         best = now
