@@ -62,8 +62,8 @@ _WIDE_FLOW: dict[str, Any] = {
     "num_waves": 6,
     "direct": False,
 }
-_WIDE = 1200
-"""Features from which on a table is wide: weights that grow with their square would be millions."""
+_WIDE = 64, 1200
+"""Columns and features above which a table is wide: a weight for each pair would be millions."""
 _OPEN_FLOW: dict[str, Any] = {**_FLOW, "most_bins": 64, "num_waves": 24, "label_weight": 1.0}
 """Without noise, finer bins and small steps pay."""
 _PRIVATE: dict[str, Any] = {
@@ -178,7 +178,8 @@ def _sizes(schema: Schema, *, private: bool) -> dict[str, Any]:
     """The sizes of a flow: those of a wide table see to it that work grows with its columns only."""
     usual = _FLOW if private else _OPEN_FLOW
     features = sizes.num_features(schema, num_waves=usual["num_waves"])
-    return _WIDE_FLOW if features > _WIDE else usual
+    columns, most = _WIDE
+    return _WIDE_FLOW if len(schema.columns) > columns and features > most else usual
 
 
 def _training(

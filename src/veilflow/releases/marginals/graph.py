@@ -102,7 +102,7 @@ def _elimination(sizes: Sequence[int], together: Together) -> Iterator[tuple[int
         column = int(log_cells.argmin())
         bag = np.flatnonzero(together[column])
         yield column, set(bag.tolist()), float(np.exp(min(log_cells[column], _LARGEST_LOG)))
-        together[np.ix_(bag, bag)] = True
+        together[bag[:, None], bag] = True
         together[:, column] = False
         # only the bags of its neighbors have changed
         log_cells[bag] = together[bag] @ log_sizes
