@@ -1,7 +1,7 @@
 """How long table flows take for many rows and for many columns: epsilon 1, delta 1e-6, defaults.
 
-Both tables are generated: `census` has the list lengths of a census, `wide` has 500 columns. Each fit is
-done once, in a process of its own. Seconds are those of a clock, and those of all processor cores
+Both tables are generated: `census` has the list lengths of a census, `wide` has 500 columns. Each fit
+is done once, in a process of its own. Seconds are those of a clock, and those of all processor cores
 together (user and system), which say more on a machine that does other work at the same time. Memory
 is the largest resident size of the process while it fits, rows and libraries included.
 """
