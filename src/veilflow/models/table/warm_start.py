@@ -4,7 +4,7 @@ All of it is post-processing. It takes minutes on wide tables, so it is a step o
 arrays a checkpoint keeps.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ _HELD_OUT = 1 / 64
 _STEPS, _RATE = 2000, 4e-3
 _BATCH, _LEAST_BATCH, _ROWS_OF_COLUMN = 1024, 512, 32
 """The most and the least rows in a step, and how many of them each column asks for."""
+_WORK = 2**21
+"""The most codes that are scored in a step: those of hundreds of columns take smaller batches."""
 _OWN_PART = 0.3
 """Weight of the histograms of columns in the shares of codes; the marginals have the rest."""
 
@@ -68,13 +70,18 @@ def started_warm(
         rows,
         loss=density.loss,
         steps=steps,
-        batch_size=min(_BATCH, max(_LEAST_BATCH, _ROWS_OF_COLUMN * columns)),
+        batch_size=_batch_size([column.num_codes for column in coder.columns]),
         learning_rate=_RATE,
         key=secret.key("warm start"),
         monitor=monitor,
         held_out=held_out,
     )
     return {"masses": masses, "flow": [np.asarray(array) for array in arrays_of(flow)]}
+
+
+def _batch_size(num_codes: Sequence[int]) -> int:
+    wanted = max(_LEAST_BATCH, _ROWS_OF_COLUMN * len(num_codes))
+    return max(1, min(_BATCH, wanted, _WORK // sum(num_codes)))
 
 
 def _masses(model: MarginalModel, coder: Coder) -> list[Float[np.ndarray, " codes"]]:
