@@ -18,6 +18,7 @@ NAMES = (
     "compile",
     "planner",
     "tables",
+    "table_speed",
     "table_planner",
     "rehearsal",
     "rehearsal_time",

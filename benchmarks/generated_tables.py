@@ -3,7 +3,7 @@
 `people` has what a register has: counts with heaps, amounts that are mostly zero, categories of very
 different size that depend on each other, and a label that no pair of columns explains. `terrain` has
 what a survey has: ten smooth columns that bend around each other, and seven classes of unequal size.
-`wide` has as many columns as you like, for questions of speed.
+`wide` has as many columns as you like, and `census` 41 columns with long lists, for questions of speed.
 """
 
 import numpy as np
@@ -112,6 +112,60 @@ def wide(n: int, *, num_columns: int, seed: int) -> tuple[pd.DataFrame, vf.Schem
             codes[f"category{i}"] = (_choice(rng, fixed, seen[-2:], size, 2.0), size)
             seen.append(codes[f"category{i}"][0] / size)
     codes["label"] = (_choice(rng, fixed, seen[-6:], 2, 3.0), 2)
+    return _table(whole, codes)
+
+
+_LISTS = (
+    9,
+    52,
+    47,
+    17,
+    3,
+    7,
+    24,
+    15,
+    5,
+    10,
+    2,
+    3,
+    6,
+    8,
+    6,
+    6,
+    51,
+    38,
+    8,
+    10,
+    9,
+    10,
+    3,
+    4,
+    5,
+    43,
+    43,
+)
+_LISTS += (43, 5, 3, 3, 3, 2)
+"""How many values the listed columns of `census` have: about those of the census of 1994."""
+
+
+def census(n: int, *, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
+    """Forty-one columns: 33 lists, some of them long, seven amounts and a rare label."""
+    rng, fixed = np.random.default_rng(seed), np.random.default_rng(14)
+    latent = list(rng.uniform(size=(4, n)))
+    whole, codes = {}, {}
+    for i, size in enumerate(_LISTS):
+        seen = [latent[j] for j in fixed.choice(len(latent), 2, replace=False)]
+        code = _choice(rng, fixed, seen, size, 3.0)
+        codes[f"list{i}"] = (code, size)
+        latent.append(code / size)
+        if i % 5 == 4:
+            value = np.tanh(latent[-1] - seen[0] + rng.normal(size=n)) / 2 + 0.5
+            value = np.where(value < 0.8, 0, value) if i % 2 else value
+            whole[f"amount{i}"] = (np.round(1000 * value).astype(int), 0, 1000)
+            latent.append(value)
+    seen = [latent[j] for j in (4, 7, 12, 20, 31)]
+    score = sum(seen) + 0.5 * rng.normal(size=n)
+    codes["label"] = ((score > 2.6).astype(int), 2)
     return _table(whole, codes)
 
 

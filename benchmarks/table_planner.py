@@ -59,7 +59,7 @@ CHOICES: dict[str, Choice] = {
     "48 bins": _flow(most_bins=48),
     "half the clip norm": _times("clip_norm", 0.5),
     "twice the clip norm": _times("clip_norm", 2.0),
-    "1,000 steps": _trained(steps=1000),
+    "500 steps": _trained(steps=500),
     "4,000 steps": _trained(steps=4000),
     "128 hidden units": _flow(hidden=(128,)),
     "512 hidden units": _flow(hidden=(512,)),

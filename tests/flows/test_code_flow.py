@@ -251,6 +251,31 @@ def test_walking_along_a_row_finds_its_log_prob(sizes, seed, ordered):
         assert np.exp(np.asarray(book.log_mass)[slots]).sum() == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.parametrize("direct", [True, False])
+def test_many_columns_are_walked_like_few(direct):
+    """More columns than are in one product of blocks, of either kind."""
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(1, 5, size=40)
+    masses = [rng.gamma(0.5, size=size) for size in sizes]
+    kinds = [j % 5 > 1 for j in range(40)]
+    wide = Codebook.create(masses, ordered=kinds, num_waves=3)
+    order = rng.permutation(40).tolist()
+    size = {"hidden": (6,), "direct": direct}
+    with quick.weights():
+        flow = shaken(CodeFlow.create(wide, key=jax.random.key(0), order=order, **size), 0.6)
+    assert flow.direct == direct
+    codes = jnp.array([rng.integers(size) for size in sizes])
+    drawn, log_weight, log_prob = walked(flow, codes)
+    assert drawn.tolist() == codes.tolist()
+    assert float(log_weight) == pytest.approx(float(log_prob), rel=1e-4)
+    # the sums and products of blocks are those of the whole
+    slots = jnp.asarray(rng.normal(size=wide.slot_columns.size), jnp.float32)
+    sums = [float(slots[span(wide.slot_columns, j)].sum()) for j in range(40)]
+    np.testing.assert_allclose(wide.column_sums(slots), sums, atol=1e-5)
+    whole = jnp.concatenate([slots[: wide.num_listed], slots[wide.num_listed :] @ wide.waves])
+    np.testing.assert_allclose(wide.features(slots), whole, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

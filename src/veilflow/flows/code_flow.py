@@ -35,7 +35,8 @@ FREE = -1
 class CodeFlow(eqx.Module):
     """A density over rows of codes: each column's shares are set by the columns before it.
 
-    The last layer sees the hidden units and the row itself, so pairs of columns need no hidden unit.
+    The last layer sees the hidden units and, if it is direct, the row itself, so that pairs of columns
+    need no hidden unit. Its weights then grow with the square of the features.
     """
 
     codebook: Codebook
@@ -51,6 +52,7 @@ class CodeFlow(eqx.Module):
         key: Key[Array, ""],
         order: Sequence[int] | None = None,
         hidden: tuple[int, ...] = (256,),
+        direct: bool = True,
     ) -> "CodeFlow":
         """A new flow, whose columns are independent with the masses of the codebook.
 
@@ -59,6 +61,7 @@ class CodeFlow(eqx.Module):
             key: Spent here, for the weights.
             order: Columns from the first to the last; None for the order of the codebook.
             hidden: Sizes of the hidden layers; empty for a network of pairs only.
+            direct: Whether the last layer also sees the row itself; without hidden layers it must.
         """
         dim = codebook.num_columns
         order = tuple(range(dim)) if order is None else tuple(int(j) for j in order)
@@ -69,7 +72,7 @@ class CodeFlow(eqx.Module):
         place = np.argsort(order)[codebook.feature_columns]
         inputs = tuple(int(p) + 1 for p in place)
         degrees = [inputs, *(hidden_degrees(dim, size) for size in hidden)]
-        last = degrees[-1] + inputs if hidden else inputs
+        last = degrees[-1] + inputs if hidden and direct else degrees[-1]
         keys = jax.random.split(key, len(degrees))
         layers = [
             MaskedDense.create(degrees[i], degrees[i + 1], key=keys[i]) for i in range(len(hidden))
@@ -82,6 +85,12 @@ class CodeFlow(eqx.Module):
     def dim(self) -> int:
         """How many codes a row has."""
         return self.codebook.num_columns
+
+    @property
+    def direct(self) -> bool:
+        """Whether the last layer sees the row itself."""
+        *below, head = self.layers
+        return not below or len(head.in_degrees) > len(below[-1].out_degrees)
 
     def log_prob(
         self, codes: Int[Array, " dim"], weights: Float[np.ndarray, " dim"] | None = None
@@ -96,9 +105,8 @@ class CodeFlow(eqx.Module):
         column_weights = np.ones(self.dim) if weights is None else weights
         one_hot, logits = self._logits(codes)
         own = jnp.sum(one_hot * logits * column_weights[book.slot_columns].astype(np.float32))
-        # sums over a column's slots as one product for all columns: compile time does not grow
-        member = np.equal.outer(book.slot_columns, np.arange(self.dim)).astype(np.float32)
-        return own - jnp.log(jnp.exp(logits) @ member) @ column_weights.astype(np.float32)
+        log_sums = jnp.log(book.column_sums(jnp.exp(logits)))
+        return own - log_sums @ column_weights.astype(np.float32)
 
     def _logits(self, codes: Array) -> tuple[Float[Array, " slots"], Float[Array, " slots"]]:
         """Ones at the slots of a row, and logits of all slots given the columns before."""
@@ -109,7 +117,7 @@ class CodeFlow(eqx.Module):
         hidden = features
         for layer in below:
             hidden = jnp.tanh(layer(hidden))
-        seen = jnp.concatenate([hidden, features]) if below else features
+        seen = jnp.concatenate([hidden, features]) if below and self.direct else hidden
         return one_hot, book.logits(self.bounded(head(seen)))
 
     def sample(self, key: Key[Array, ""]) -> Int[Array, " dim"]:
@@ -169,7 +177,7 @@ class CodeSampler(eqx.Module):
     flow: CodeFlow
     biases: tuple[Float[Array, " units"], ...]
     added: tuple[Float[Array, "slots units"], ...]
-    """What a code adds to the first layer and, if there are hidden layers, to the last."""
+    """What a code adds to the first layer and, behind hidden layers, to a last one that is direct."""
     behind: tuple[Float[Array, "units units_behind"], ...]
     """What the units of a hidden layer add to the next layer."""
 
@@ -190,7 +198,7 @@ class CodeSampler(eqx.Module):
         for layer, w, weight in zip(layers[:-1], wide[:-1], weights[1:], strict=True):
             size = len(layer.out_degrees)  # the last layer sees hidden units, then the row
             behind.append(jnp.pad(weight[:size], ((0, w), (0, 0))))
-        if behind:
+        if behind and flow.direct:
             added.append(features @ weights[-1][len(layers[-2].out_degrees) :])
         return cls(flow, tuple(biases), tuple(added), tuple(behind))
 

@@ -18,6 +18,8 @@ from veilflow.nn.frozen import AbstractFrozen
 
 _LEAST = 1e-6
 """Least share of a code in a column: every declared code is possible."""
+_TOGETHER = 16
+"""Columns in one product: of a matrix with a block for each column, most of a wide one is zero."""
 _BOUND = 40.0
 """Bound on the sum of the waves of a log-share, which may be too large for `exp` if each is small."""
 
@@ -87,6 +89,11 @@ class Codebook(AbstractFrozen):
         return len(self.sizes)
 
     @property
+    def num_listed(self) -> int:
+        """The number of slots of listed columns, which is that of their features."""
+        return self.log_mass.shape[0] - self.waves.shape[0]
+
+    @property
     def slot_columns(self) -> Int[np.ndarray, " slots"]:
         """The column of each slot."""
         return np.concatenate([np.full(self.sizes[j], j) for j in self._places])
@@ -108,14 +115,39 @@ class Codebook(AbstractFrozen):
 
     def features(self, one_hot: Float[Array, " slots"]) -> Float[Array, " features"]:
         """The inputs of a network for a row."""
-        listed = one_hot.shape[0] - self.waves.shape[0]
-        return jnp.concatenate([one_hot[:listed], one_hot[listed:] @ self.waves])
+        own, bins = jnp.split(one_hot, [self.num_listed])
+        return jnp.concatenate([own, *(x @ w for x, w in self._blocks(bins, axis=0))])
 
     def logits(self, params: Float[Array, " features"]) -> Float[Array, " slots"]:
         """Unnormalized log-shares of all codes, from a network's outputs; zeros give the masses."""
-        listed = params.shape[0] - self.waves.shape[1]
-        smooth = self.bounded(self.waves @ params[listed:])
-        return self.log_mass + jnp.concatenate([params[:listed], smooth])
+        own, waves = jnp.split(params, [self.num_listed])
+        smooth = [self.bounded(w @ x) for x, w in self._blocks(waves, axis=1)]
+        return self.log_mass + jnp.concatenate([own, *smooth])
+
+    def column_sums(self, slots: Float[Array, " slots"]) -> Float[Array, " columns"]:
+        """The sum over the slots of each column."""
+        groups = [self._places[i : i + _TOGETHER] for i in range(0, self.num_columns, _TOGETHER)]
+        sizes = [[self.sizes[j] for j in group] for group in groups]
+        parts = jnp.split(slots, np.cumsum([sum(each) for each in sizes])[:-1])
+        # a product for many columns at once: compile time hardly grows with them
+        member = [np.repeat(np.eye(len(each)), each, axis=0).astype(np.float32) for each in sizes]
+        sums = jnp.concatenate([x @ each for x, each in zip(parts, member, strict=True)])
+        return sums[np.argsort(self._places)]
+
+    def _blocks(self, values: Array, *, axis: int) -> list[tuple[Array, Array]]:
+        """Bins (axis 0) or features (axis 1) of a few ordered columns each, with their waves."""
+        columns = [j for j in self._places if self.ordered[j]]
+        groups = [columns[i : i + _TOGETHER] for i in range(0, len(columns), _TOGETHER)]
+        ends = np.cumsum(
+            [[0, 0]]
+            + [[sum(s[j] for j in g) for s in (self.sizes, self.num_waves)] for g in groups],
+            axis=0,
+        )
+        parts = jnp.split(values, ends[1:-1, axis]) if groups else []
+        return [
+            (part, self.waves[a:b, c:d])
+            for part, (a, c), (b, d) in zip(parts, ends[:-1], ends[1:], strict=True)
+        ]
 
     def slot_features(self) -> Float[Array, "slots features"]:
         """`features` of each code by itself."""

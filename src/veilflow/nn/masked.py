@@ -29,15 +29,18 @@ def mask_of(in_degrees: Degrees, out_degrees: Degrees) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _levels(in_degrees: Degrees, out_degrees: Degrees) -> tuple[np.ndarray, np.ndarray]:
-    """For each distinct out-degree g: inputs seen from g (in, levels), units at g (out, levels).
+    """For each distinct set of inputs: inputs in it (in, levels), units that see it (out, levels).
 
-    One more level sees every input and has no unit. It adds next to nothing to a norm, but makes the
-    norm infinite if an input that no unit sees is infinite: the product with the mask would be NaN
-    there.
+    Out-degrees that see the same inputs are one level. One more level sees every input and has no
+    unit. It adds next to nothing to a norm, but makes the norm infinite if an input that no unit sees
+    is infinite: the product with the mask would be NaN there.
     """
-    levels = np.unique(out_degrees)
-    seen = np.less_equal.outer(np.array(in_degrees), levels)
-    at = np.equal.outer(np.array(out_degrees), levels)
+    inputs = np.sort(in_degrees)
+    num_seen = np.searchsorted(inputs, np.array(out_degrees), side="right")
+    levels = np.unique(num_seen)
+    rank = np.searchsorted(inputs, np.array(in_degrees), side="right")
+    seen = np.less_equal.outer(rank, levels)
+    at = np.equal.outer(num_seen, levels)
     everything, nothing = np.ones((len(seen), 1)), np.zeros((len(at), 1))
     seen, at = np.hstack([seen, everything]), np.hstack([at, nothing])
     return seen.astype(np.float32), at.astype(np.float32)

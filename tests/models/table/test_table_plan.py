@@ -10,7 +10,9 @@ import veilflow as vf
 from tests.models.table import small
 from veilflow._core import codec
 from veilflow._core.errors import BudgetError, NotPrivateWarning, PrivacyError
+from veilflow.engine.observed import num_parameters
 from veilflow.models.table import code_density, warm_start
+from veilflow.models.table.sizes import largest_flow
 from veilflow.privacy import events
 from veilflow.privacy.assumptions import Seeded
 from veilflow.privacy.guarantees import Released, Sensitive
@@ -210,11 +212,33 @@ def test_a_plan_goes_to_json_and_back(flow):
 def test_what_the_user_left_open_is_in_the_plan():
     plan = vf.TableFlow(schema=CLOSED, budget=small.BUDGET, num_records=600).plan()
     settings = plan.release(PrivateTraining).settings
-    assert (settings.steps, settings.optimizer, settings.ema_decay) == (2000, "adam", 0.99)
+    assert (settings.steps, settings.optimizer, settings.ema_decay) == (1000, "adam", 0.99)
     assert (plan.flow.hidden, plan.flow.most_bins, plan.flow.label_weight) == ((256,), 32, 2.0)
     paper = vf.TableFlow(schema=CLOSED, budget=small.BUDGET, flow=vf.hflow(), num_records=600)
     settings = paper.plan().release(PrivateTraining).settings
     assert (settings.optimizer, settings.clip_norm) == ("adabelief", 1.0)
+
+
+def test_work_grows_slower_than_the_square_of_columns():
+    def plan(num_columns, num_records=20_000):
+        columns = {f"n{i}": vf.Numeric(0, 1000, integer=True) for i in range(num_columns)}
+        facts = {"schema": vf.Schema(columns), "budget": small.BUDGET, "num_records": num_records}
+        return vf.TableFlow(**facts).plan()
+
+    few, many = plan(20), plan(200)
+    assert few.flow.direct
+    assert not many.flow.direct
+    assert num_parameters(largest_flow(many.schema, many.flow)) < 10 * num_parameters(
+        largest_flow(few.schema, few.flow)
+    )
+    # a user who asks for more gets it
+    asked = vf.TableFlow(
+        schema=many.schema, budget=small.BUDGET, num_records=20_000, flow=vf.codes(hidden=(300,))
+    )
+    assert asked.plan().flow.hidden == (300,)
+    # and many records with many columns take fewer steps, never more than the usual
+    slow = plan(80, num_records=2_000_000).release(PrivateTraining).settings.steps
+    assert 500 <= slow < 2000
 
 
 def test_a_schema_that_nobody_confirmed_is_refused(tmp_path):

@@ -136,6 +136,20 @@ def test_every_clique_is_within_a_bag_and_parents_come_later():
         assert num_cells(sizes, together) == pytest.approx(float(cells))
 
 
+def test_the_smallest_bag_is_eliminated_first():
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        sizes = rng.integers(2, 9, size=9).tolist()
+        left = together_in(9, [tuple(rng.choice(9, size=3, replace=False)) for _ in range(6)])
+        for bag in bags_of(sizes, left):
+            remaining = np.flatnonzero(left.diagonal())
+            cells = {c: np.prod(np.take(sizes, np.flatnonzero(left[c]))) for c in remaining}
+            assert cells[bag.column] == min(cells.values())
+            around = np.flatnonzero(left[bag.column])
+            left[np.ix_(around, around)] = True
+            left[bag.column] = left[:, bag.column] = False
+
+
 def test_a_layout_tells_what_a_clique_would_add_in_the_order_there_is():
     rng = np.random.default_rng(6)
     for _ in range(40):

@@ -48,6 +48,32 @@ def test_the_label_brings_tables_of_three_columns():
     assert cliques(4, 1) == (*cliques(4, None), (0, 1, 2), (0, 1, 3), (1, 2, 3))
 
 
+@pytest.mark.parametrize("label", [None, 0, 499, 1999])
+def test_candidates_of_wide_tables_grow_with_the_columns_only(label):
+    for num_columns in (500, 2000):
+        if label is not None and label >= num_columns:
+            continue
+        found = cliques(num_columns, label)
+        assert len(found) == len(set(found)) <= max(4096, 3 * num_columns)
+        assert all(list(clique) == sorted(set(clique)) for clique in found)
+        pairs = {clique for clique in found if len(clique) == 2}
+        # neighbors, and whatever predicts the label
+        assert {(c, c + 1) for c in range(num_columns - 1)} <= pairs
+        if label is not None:
+            others = set(range(num_columns)) - {label}
+            assert {tuple(sorted((c, label))) for c in others} <= pairs
+            assert all(label in clique for clique in found if len(clique) == 3)
+
+
+def test_all_pairs_are_candidates_up_to_sixty_four_columns():
+    assert len(cliques(64, 63)) == math.comb(64, 2) + math.comb(63, 2)
+
+
+def test_wide_tables_share_the_budget_among_few_tables():
+    plan = MarginalPlan.of((2,) * 500, mu=0.3, label=0)
+    assert sum(step.num_choices for step in plan.rounds) == 256
+
+
 def test_a_plan_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         MarginalPlan.of(SIZES, mu=1.0).noise_multiplier = 0.1  # pyright: ignore[reportAttributeAccessIssue]

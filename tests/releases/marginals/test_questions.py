@@ -102,6 +102,14 @@ def test_counts_are_those_of_merged_codes():
     assert counts[first[0], second[10]] >= 2
 
 
+def test_counts_asked_for_again_are_the_same():
+    merged = merging(3)
+    codes = np.array([[0, 6, 1, 10], [2, 0, 0, 3], [1, 1, 1, 1]], np.int32)
+    tally = Tally(codes, merged)
+    for query in queries(merged, 6) * 2 + queries(merged, 1e9) * 2:
+        np.testing.assert_array_equal(tally.counts(query), Tally(codes, merged).counts(query))
+
+
 def test_full_codes_are_merged_on_the_way_in():
     merged = Merging.of([np.array([0.6, 0.4])], [True])
     tally = Tally.of_codes(np.array([[0], [4], [2]]), [np.array([0, 1, 1, 0, 1])], merged)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from veilflow._core import check
-from veilflow._core.fields import convert, count, each, optional, positive
+from veilflow._core.fields import convert, count, each, flag, optional, positive
 from veilflow.flows.hflow import HFlow
 from veilflow.flows.variables import Variables
 
@@ -43,11 +43,13 @@ class CodeArchitecture(TableArchitecture):
         hidden: Sizes of the hidden layers.
         label_weight: The weight of the label in the loss.
         num_waves: The number of features of a number.
+        direct: Whether the last layer also sees the row itself.
     """
 
     hidden: tuple[int, ...] | None = None
     label_weight: float | None = None
     num_waves: int | None = None
+    direct: bool | None = None
 
     def __post_init__(self) -> None:
         convert(
@@ -56,6 +58,7 @@ class CodeArchitecture(TableArchitecture):
             hidden=optional(each(count())),
             label_weight=optional(positive),
             num_waves=optional(count()),
+            direct=optional(flag),
         )
         _check_most(hidden=self.hidden or ())
 

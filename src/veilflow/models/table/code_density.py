@@ -187,7 +187,9 @@ def _flow(
     order = [j for j in range(book.num_columns) if j != label]
     order += [] if label is None else [label]
     assert architecture.hidden is not None
-    return CodeFlow.create(book, key=key, order=order, hidden=architecture.hidden)
+    assert architecture.direct is not None
+    size = {"hidden": architecture.hidden, "direct": architecture.direct}
+    return CodeFlow.create(book, key=key, order=order, **size)
 
 
 def codebook_of(coder: Coder, architecture: CodeArchitecture) -> Codebook:

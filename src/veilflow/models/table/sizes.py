@@ -25,6 +25,8 @@ from veilflow.tabular.schema import Schema
 
 _MOST_SPIKES = 20
 """A flow of codes sees each bin that holds a twentieth of its column or more as a feature."""
+_USUAL_VALUES = 50
+"""A guess of the values of an open column that will be discovered."""
 _BINS = 3
 """Largest number of bins over `most_bins`: even bins, heavy cells, and the bins cut off by those."""
 
@@ -42,11 +44,21 @@ def largest_flow(schema: Schema, flow: CodeArchitecture | HFlowArchitecture) -> 
         variables = Variables(_kinds(schema))
         return eqx.filter_eval_shape(lambda: flow.build(variables, key=key))
     assert flow.hidden is not None
-    hidden = flow.hidden
+    assert flow.direct is not None
+    size = {"hidden": flow.hidden, "direct": flow.direct}
     # a listed column has as many features as codes
     features = [np.ones(_most_features(column, flow)) for column in columns]
     book = Codebook.create(features, ordered=[False] * len(features))
-    return eqx.filter_eval_shape(lambda: CodeFlow.create(book, key=key, hidden=hidden))
+    return eqx.filter_eval_shape(lambda: CodeFlow.create(book, key=key, **size))
+
+
+def num_features(schema: Schema, *, num_waves: int) -> int:
+    """About how many features a flow of codes has of a row, if open columns have few values."""
+    total = 0
+    for column in schema.columns.values():
+        codes = num_waves if column.has_position else _listed_codes(column)
+        total += min(codes, _USUAL_VALUES) if isinstance(column, OpenCategorical) else codes
+    return total
 
 
 def histogram_numbers(schema: Schema) -> int:

@@ -6,6 +6,7 @@ set of the reproductions. docs/developer/planner.md has the reasons.
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from veilflow.engine.observed import num_parameters
@@ -42,10 +43,27 @@ _ASSUMED_RATE = 0.02
 _ASSUMED_RECORDS = 10_000
 """For the rules where the number of records is not declared."""
 _BATCH = (1024, 4096)
+_NOISE = 2.5
+"""Noise multiplier from which on a larger batch would hardly make a run less noisy."""
 _LONGEST = 60
 """Characters of a column's name that the ledger shows at most."""
 
-_FLOW: dict[str, Any] = {"hidden": (256,), "most_bins": 32, "num_waves": 12, "label_weight": 2.0}
+_FLOW: dict[str, Any] = {
+    "hidden": (256,),
+    "most_bins": 32,
+    "num_waves": 12,
+    "label_weight": 2.0,
+    "direct": True,
+}
+_WIDE_FLOW: dict[str, Any] = {
+    **_FLOW,
+    "hidden": (128,),
+    "most_bins": 16,
+    "num_waves": 6,
+    "direct": False,
+}
+_WIDE = 64, 1200
+"""Columns and features above which a table is wide: a weight for each pair would be millions."""
 _OPEN_FLOW: dict[str, Any] = {**_FLOW, "most_bins": 64, "num_waves": 24, "label_weight": 1.0}
 """Without noise, finer bins and small steps pay."""
 _PRIVATE: dict[str, Any] = {
@@ -65,6 +83,10 @@ _OPEN: dict[str, Any] = {
 }
 _WARM_RATES = (2e-3, 4e-3)
 """After a warm start, steps are smaller where noise would soon outweigh what the records add."""
+_WARM_STEPS = 1000, 2000
+"""And there fewer are enough."""
+_WORK, _LEAST_STEPS = 3e12, 500
+"""The most steps times records in a batch times weights: seconds of a fit do not grow without limit."""
 _STRONG = 40_000
 """Privacy parameter times records from which on the records add more."""
 _HFLOW_OPTIMIZER = "adabelief"
@@ -106,9 +128,9 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
     """
     budget, num_records = settings.budget, exactly(settings.num_records)
     core = schema.core  # what follows from other columns is not learned, and costs nothing
-    flow = (settings.flow or codes()).resolved(**(_FLOW if budget.private else _OPEN_FLOW))
+    flow = (settings.flow or codes()).resolved(**_sizes(core, private=budget.private))
     warm = settings.warm_start is not False and budget.private
-    training = _training(settings, flow, warm=warm)
+    training = _training(settings, core, flow, warm=warm)
     mu = calibration.gaussian_mu(budget) if budget.private else math.inf
 
     releases: list[Release] = []
@@ -153,8 +175,20 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
     ).checked()
 
 
+def _sizes(schema: Schema, *, private: bool) -> dict[str, Any]:
+    """The sizes of a flow: those of a wide table see to it that work grows with its columns only."""
+    usual = _FLOW if private else _OPEN_FLOW
+    features = sizes.num_features(schema, num_waves=usual["num_waves"])
+    columns, most = _WIDE
+    return _WIDE_FLOW if len(schema.columns) > columns and features > most else usual
+
+
 def _training(
-    settings: "TableFlow", flow: CodeArchitecture | HFlowArchitecture, *, warm: bool
+    settings: "TableFlow",
+    schema: Schema,
+    flow: CodeArchitecture | HFlowArchitecture,
+    *,
+    warm: bool,
 ) -> Training:
     """The training with defaults for everything that the user left open."""
     budget, num_records = settings.budget, roughly(settings.num_records)
@@ -164,6 +198,7 @@ def _training(
     if warm:
         strong = calibration.gaussian_mu(budget) * records >= _STRONG
         defaults["learning_rate"] = _HFLOW_WARM_RATE if hflow else _WARM_RATES[strong]
+        defaults["steps"] = defaults["steps"] if hflow else _WARM_STEPS[strong]
     if hflow:
         private = {"optimizer": _HFLOW_OPTIMIZER, "clip_norm": _HFLOW_CLIP}
         defaults |= private if budget.private else _HFLOW_OPEN
@@ -171,8 +206,27 @@ def _training(
     if rate is None:
         least = min(_BATCH[0], max(64, records // 4))
         batch = max(least, min(_BATCH[1], records / 16))
+        if warm and isinstance(flow, CodeArchitecture):
+            batch = max(least, min(batch, _enough(budget, records, defaults["steps"])))
+            most = int(_WORK / (batch * _weights(schema, flow)))
+            defaults["steps"] = min(defaults["steps"], max(_LEAST_STEPS, most))
         rate = _ASSUMED_RATE if num_records is None else min(1.0, batch / num_records)
     return settings.training.resolved(sampling_rate=rate, **defaults)
+
+
+def _weights(schema: Schema, flow: CodeArchitecture) -> int:
+    """About how many weights a flow of codes has."""
+    assert flow.num_waves is not None
+    assert flow.hidden is not None
+    features = sizes.num_features(schema, num_waves=flow.num_waves)
+    ends = [*flow.hidden, features]
+    between = sum(a * b for a, b in pairwise([features, *ends]))
+    return between + features**2 * bool(flow.direct and flow.hidden)
+
+
+def _enough(budget: Budget, records: int, steps: int) -> float:
+    """The batch at which a run with the price of the whole budget would have the noise `_NOISE`."""
+    return _NOISE * calibration.gaussian_mu(budget) * records / math.sqrt(steps)
 
 
 def _discoveries(schema: Schema, mu: float, budget: Budget) -> list[Release]:

@@ -4,14 +4,13 @@ All of it is post-processing. It takes minutes on wide tables, so it is a step o
 arrays a checkpoint keeps.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from veilflow._core.keys import Secret
-from veilflow.engine.observed import num_parameters
 from veilflow.models.pretraining import pretrain
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.density import AbstractTableDensity
@@ -19,10 +18,15 @@ from veilflow.releases.marginals import MarginalModel
 from veilflow.releases.release import Derived, Monitor
 from veilflow.releases.training import arrays_of
 
-_ROWS = 2**19
-_STEPS, _BATCH, _RATE = 4000, 1024, 4e-3
-_WORK = 2**30
-"""Largest number of rows in a batch times trained numbers: wide tables take smaller batches."""
+_ROWS, _CODES = 2**19, 2**25
+"""The rows that are drawn, and their codes: wide tables take fewer rows."""
+_HELD_OUT = 1 / 64
+"""The part of them that decides when the flow has learned what there is to learn."""
+_STEPS, _RATE = 2000, 4e-3
+_BATCH, _LEAST_BATCH, _ROWS_OF_COLUMN = 1024, 512, 32
+"""The most and the least rows in a step, and how many of them each column asks for."""
+_WORK = 2**21
+"""The most codes that are scored in a step: those of hundreds of columns take smaller batches."""
 _OWN_PART = 0.3
 """Weight of the histograms of columns in the shares of codes; the marginals have the rest."""
 
@@ -51,24 +55,33 @@ def started_warm(
         coder: The coder that follows from the histograms of columns.
         fresh: Makes an untrained density over a coder.
         secret: The source of all randomness.
-        steps: The number of training steps.
+        steps: The largest number of training steps.
         monitor: Called with the number of steps that are done.
     """
-    codes = model.sample(_ROWS, secret.key("warm rows")).astype(np.int32)
+    columns = len(coder.columns)
+    codes = model.sample(min(_ROWS, _CODES // columns), secret.key("warm rows"))
     masses = _masses(model, coder)
     density = fresh(coder.with_masses(masses))
     rng = np.random.default_rng(secret.words("warm cells", 0, 1)[0])
+    parts = np.split(codes, [int(_HELD_OUT * len(codes))])
+    held_out, rows = (density.records_of_codes(part, rng) for part in parts)
     flow = pretrain(
         density.flow,
-        density.records_of_codes(codes, rng),
+        rows,
         loss=density.loss,
         steps=steps,
-        batch_size=max(1, min(_BATCH, _WORK // num_parameters(density.flow))),
+        batch_size=_batch_size([column.num_codes for column in coder.columns]),
         learning_rate=_RATE,
         key=secret.key("warm start"),
         monitor=monitor,
+        held_out=held_out,
     )
     return {"masses": masses, "flow": [np.asarray(array) for array in arrays_of(flow)]}
+
+
+def _batch_size(num_codes: Sequence[int]) -> int:
+    wanted = max(_LEAST_BATCH, _ROWS_OF_COLUMN * len(num_codes))
+    return max(1, min(_BATCH, wanted, _WORK // sum(num_codes)))
 
 
 def _masses(model: MarginalModel, coder: Coder) -> list[Float[np.ndarray, " codes"]]:

@@ -6,6 +6,7 @@ noise to a model. Which codes are merged follows from released counts of single 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ class Merging:
         )
         return cls(tuple(masses), tuple(orders))
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Number of codes of each column."""
         return tuple(len(mass) for mass in self.masses)

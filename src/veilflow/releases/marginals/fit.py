@@ -23,8 +23,8 @@ from veilflow.releases.marginals.model import MarginalModel, Spread, sampled
 from veilflow.releases.marginals.plan import MarginalPlan, cliques
 from veilflow.releases.marginals.questions import Tally, histograms, shares_of, tables
 
-_ROWS = 2**17
-"""Rows drawn from a model to estimate its expected tables."""
+_ROWS, _CODES = 2**17, 2**23
+"""Rows drawn from a model to estimate its expected tables, and their codes: wide tables take fewer."""
 
 Codes = Int[np.ndarray, "rows columns"]
 _RARE = 3.0
@@ -74,10 +74,11 @@ def private_marginal_model(
     merged = [spread.groups for spread in columns.spreads]
     tally = checked.map(lambda codes: Tally.of_codes(codes, merged, columns.merging))
     measured, pool = list(columns.tables), cliques(len(plan.sizes), plan.label)
+    num_rows = min(_ROWS, _CODES // len(plan.sizes))
     chosen: tuple[Columns, ...] = ()
     tree, weights = fitted(columns.merging.sizes, measured, num_records=columns.num_records)
     for i, step in enumerate(plan.rounds):
-        drawn = sampled(tree, _ROWS, secret.key("scoring", i))
+        drawn = sampled(tree, num_rows, secret.key("scoring", i))
         known = Known(plan, columns.merging, columns.num_records, chosen, pool, drawn)
         options = candidates(known, step)
         choices = private_choice(tally, options, known=known, step=step)

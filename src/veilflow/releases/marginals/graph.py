@@ -97,12 +97,13 @@ def num_cells(sizes: Sequence[int], together: Together) -> float:
 def _elimination(sizes: Sequence[int], together: Together) -> Iterator[tuple[int, set[int], float]]:
     """Columns, their bags and the cells of these, always eliminating the smallest bag."""
     together, log_sizes = together.copy(), np.log(np.asarray(sizes, np.float64))
-    left = np.ones(len(sizes), dtype=bool)
+    log_cells = together @ log_sizes
     for _ in sizes:
-        log_cells = np.where(left, together @ log_sizes, np.inf)
         column = int(log_cells.argmin())
         bag = np.flatnonzero(together[column])
         yield column, set(bag.tolist()), float(np.exp(min(log_cells[column], _LARGEST_LOG)))
-        together[np.ix_(bag, bag)] = True
+        together[bag[:, None], bag] = True
         together[:, column] = False
-        left[column] = False
+        # only the bags of its neighbors have changed
+        log_cells[bag] = together[bag] @ log_sizes
+        log_cells[column] = np.inf

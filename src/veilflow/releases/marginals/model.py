@@ -88,10 +88,9 @@ class MarginalModel:
             size = min(_CHUNK, num_rows - first)
             tree_key, code_key = jax.random.split(jax.random.fold_in(key, i))
             merged = sampled(self.tree, size, tree_key)
-            within = _uniform(code_key, (len(self.sizes), size))
             for column, spread in enumerate(self.spreads):
-                drawn = spread.draw(merged[:, column], within[column])
-                rows[first : first + size, column] = drawn
+                within = _uniform(jax.random.fold_in(code_key, column), size)
+                rows[first : first + size, column] = spread.draw(merged[:, column], within)
         return rows
 
     def marginal(self, columns: Sequence[int]) -> np.ndarray:
@@ -117,7 +116,6 @@ class MarginalModel:
 def sampled(tree: Tree, num_rows: int, key: Key[Array, ""]) -> Int[np.ndarray, "rows columns"]:
     """Rows of merged codes: columns in the reverse order of elimination, each condition its parents."""
     rows = np.empty((num_rows, len(tree.bags)), np.int32)
-    uniform = _uniform(key, (len(tree.bags), num_rows))
     for i in reversed(range(len(tree.bags))):
         bag, conditional = tree.bags[i], tree.conditionals[i]
         size = conditional.shape[-1]
@@ -128,13 +126,14 @@ def sampled(tree: Tree, num_rows: int, key: Key[Array, ""]) -> Int[np.ndarray, "
         edges[:, -1] = 1.0  # so that rounding cannot move a row to the next
         np.minimum(edges, 1.0, out=edges)
         edges += np.arange(len(edges))[:, None]
-        cells = np.searchsorted(edges.ravel(), condition + uniform[i], side="right")
+        uniform = _uniform(jax.random.fold_in(key, i), num_rows)
+        cells = np.searchsorted(edges.ravel(), condition + uniform, side="right")
         rows[:, bag.column] = cells - condition * size
     return rows
 
 
-def _uniform(key: Key[Array, ""], shape: tuple[int, int]) -> np.ndarray:
-    return np.asarray(jax.random.uniform(key, shape), np.float64)
+def _uniform(key: Key[Array, ""], num_rows: int) -> np.ndarray:
+    return np.asarray(jax.random.uniform(key, (num_rows,)), np.float64)
 
 
 def _contracted(tree: Tree, wanted: Columns) -> np.ndarray:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from veilflow._core import check
 from veilflow.privacy.events import (
@@ -23,7 +23,12 @@ _CHOICE = 0.07
 _ROUNDS = 5
 _GROWTH = 2.0
 """Share of a table in the last round over one in the first: early tables show strong dependence."""
-_CHOICES_PER_COLUMN = 2
+_CHOICES_PER_COLUMN, _MOST_CHOICES = 2, 256
+"""With more tables, each would have so much noise that it says nothing."""
+_MOST_CANDIDATES = 4096
+"""The most candidates: all of them up to 64 columns with a label, 90 without."""
+_APART = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""For wide tables: how far apart in the schema the columns of a pair are, preferred ones first."""
 _MOST_CELLS = 2**19
 _MOST_TABLE_CELLS = 2**16
 
@@ -96,7 +101,9 @@ class MarginalPlan:
         """
         sizes = tuple(int(size) for size in sizes)
         _check(sizes, mu, ordered, label, label_weight, num_records)
-        total = min(_CHOICES_PER_COLUMN * len(sizes), len(cliques(len(sizes), label)))
+        total = min(
+            _CHOICES_PER_COLUMN * len(sizes), _MOST_CHOICES, len(cliques(len(sizes), label))
+        )
         num_rounds = min(_ROUNDS, total)
         choices = [total // num_rounds + (i < total % num_rounds) for i in range(num_rounds)]
         # tables of the first rounds need not be precise, so they cost less
@@ -143,11 +150,37 @@ class MarginalPlan:
 
 
 def cliques(num_columns: int, label: int | None) -> tuple[Columns, ...]:
-    """The candidates: all pairs of columns, and all pairs together with the label."""
+    """The candidates: all pairs of columns, and all pairs together with the label.
+
+    Their number grows with the square of the columns. Where it exceeds a limit, candidates are those
+    with the label and those that are near each other in the schema, where related columns usually are.
+    Only the number of columns decides, so this is public.
+    """
+    num_pairs = math.comb(num_columns, 2)
+    num_triples = 0 if label is None else math.comb(num_columns - 1, 2)
+    if num_pairs + num_triples > _MOST_CANDIDATES:
+        return _near(num_columns, label)
     pairs = tuple(combinations(range(num_columns), 2))
     if label is None:
         return pairs
     return pairs + tuple(tuple(sorted((*p, label))) for p in pairs if label not in p)
+
+
+def _near(num_columns: int, label: int | None) -> tuple[Columns, ...]:
+    """Pairs with the label, neighbors with the label, then pairs ever farther apart."""
+    found: dict[Columns, None] = {}
+    others = range(num_columns)
+    if label is not None:
+        others = [column for column in others if column != label]
+        found |= {(min(c, label), max(c, label)): None for c in others}
+        found |= {tuple(sorted((*pair, label))): None for pair in pairwise(others)}
+    for apart in _APART:
+        pairs = {(c, c + apart): None for c in range(num_columns - apart)}
+        # a distance is taken as a whole, or columns at the end of the schema would lack it
+        if len(found) + len(pairs) > _MOST_CANDIDATES and apart > 1:
+            break
+        found |= pairs
+    return tuple(found)
 
 
 def _multiplier(mu: float, share: float) -> float:

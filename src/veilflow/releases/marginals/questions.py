@@ -20,12 +20,17 @@ _SUMS = 2.0**-46
 """Margin for rounding in misfits, relative to the expected rows: two pairwise sums over a table."""
 
 
+_REMEMBERED = 4096
+"""The most cells of a table whose counts are kept: the same table is a candidate in every round."""
+
+
 class Tally:
-    """Counts tables of rows. Caches each column at the requested resolutions."""
+    """Counts tables of rows. Caches small tables, and each column at the requested resolutions."""
 
     def __init__(self, rows: Rows, merging: Merging):
         self._rows, self._merging = rows, merging
         self._columns: dict[tuple[int, int], np.ndarray] = {}
+        self._tables: dict[Query, np.ndarray] = {}
 
     @classmethod
     def of_codes(cls, codes: Rows, merged: Sequence[Groups], merging: Merging) -> "Tally":
@@ -35,6 +40,14 @@ class Tally:
 
     def counts(self, query: Query) -> Int[np.ndarray, "..."]:
         """The number of rows in each cell."""
+        if query not in self._tables:
+            table = self._counts(query)
+            if table.size > _REMEMBERED:
+                return table
+            self._tables[query] = table
+        return self._tables[query]
+
+    def _counts(self, query: Query) -> Int[np.ndarray, "..."]:
         shape = tuple(num_groups(groups) for groups in self._merging.groups(query))
         cells = np.zeros(len(self._rows), np.int64)
         for column, resolution, length in zip(*query, shape, strict=True):
