@@ -126,7 +126,7 @@ def listed(name: str, column: Column, *frames: "pd.DataFrame") -> tuple[Any, ...
 def tally(frame: "pd.DataFrame", name: str) -> Counter[str]:
     """The number of times that each text occurs in a column, without missing cells."""
     try:
-        words, places = texts(_array(frame, name))
+        words, places = texts(column_array(frame, name))
     except WrongType:
         raise ValueError(f"column {name!r} must hold single values only.") from None
     times = np.bincount(places[places >= 0], minlength=len(words))
@@ -283,10 +283,11 @@ def label_codes(
 
 def _read(frame: "pd.DataFrame", name: str, column: Column, values: Sequence[Any] = ()) -> Cells:
     """The cells of a column; those of an open list as places in `values`."""
-    return read_column(name, column, _array(frame, name), vocabulary=values, invalid="replace")
+    array = column_array(frame, name)
+    return read_column(name, column, array, vocabulary=values, invalid="replace")
 
 
-def _array(frame: "pd.DataFrame", name: str) -> Any:
+def column_array(frame: "pd.DataFrame", name: str) -> Any:
     """The cells of a column in pyarrow."""
     alone: Any = frame[[name]]
     return next(open_table(alone, chunk=max(1, len(alone))).blocks)(0)
