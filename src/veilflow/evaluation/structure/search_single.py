@@ -1,20 +1,20 @@
 """What always holds in one column of numbers: steps, spikes, sparse values, times as whole numbers."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from veilflow.evaluation.statements import (
+from veilflow.evaluation.structure.single import (
     FORMS,
     Format,
     Multiple,
     OftenMultiple,
     Sparse,
     Spike,
-    Statement,
-    Table,
     multiples,
 )
+from veilflow.evaluation.structure.statement import Statement, Table
 from veilflow.tabular.columns import Column, Datetime, Numeric
 
 _ALWAYS = 0.99
@@ -33,7 +33,7 @@ _FULL = 0.3
 """The largest share of a grid that sparse values take."""
 
 
-def statements(name: str, column: Column, sample: Table, table: Table) -> Iterator[Statement]:
+def statements_of(name: str, column: Column, sample: Table, table: Table) -> Iterator[Statement]:
     """What holds in a column by itself.
 
     Args:
@@ -44,7 +44,7 @@ def statements(name: str, column: Column, sample: Table, table: Table) -> Iterat
     """
     cells = sample.numbers(name, column)
     cells = cells[~np.isnan(cells)]
-    about = {"columns": (name,), "declared": (column,)}
+    about: dict[str, Any] = {"columns": (name,), "declared": (column,)}
     if len(cells) < _MANY or not isinstance(column, Numeric | Datetime):
         return
     if isinstance(column, Datetime):
