@@ -111,3 +111,37 @@ def test_a_file_that_is_no_table_is_refused_without_showing_it(veilflow, tmp_pat
     assert done.exit_code == 2
     assert "SECRET" not in done.stderr
     assert not (tmp_path / "schema.toml").exists()
+
+
+def test_a_draft_is_confirmed_in_the_terminal(veilflow, table, tmp_path):
+    # age: bounds out of order are asked for again; name: kept; seen: only its kind
+    typed = ["c", "numeric", "120", "0", "true", "none", "true"]
+    typed += ["c", "numeric", "0", "120", "true", "none", "true", "k", "d"]
+    done = veilflow("schema", table, "--out", "s.toml", "--confirm", typed="\n".join(typed) + "\n")
+    assert done.exit_code == 0, done.stderr
+    assert "low must be below high" in done.stderr
+    schema = vf.Schema.from_file(tmp_path / "s.toml")
+    age, name, seen = schema.columns.values()
+    assert age == vf.Numeric(0, 120, integer=True, nullable=True)
+    assert name == vf.Categorical("SECRET", "SECRET2")
+    assert "kind" not in seen.unconfirmed
+    assert "start" in seen.unconfirmed
+
+
+def test_whoever_quits_leaves_the_rest_unconfirmed(veilflow, table, tmp_path):
+    done = veilflow("schema", table, "--out", "s.toml", "--confirm", typed="k\nq\n")
+    assert done.exit_code == 0, done.stderr
+    assert set(vf.Schema.from_file(tmp_path / "s.toml").unconfirmed) == {"name", "seen"}
+    refused = veilflow("schema", table, "--out", "t.toml", "--confirm", "--json")
+    assert refused.exit_code == 2
+
+
+def test_hints_are_words_in_the_terminal_and_sentences_in_the_file(in_json, veilflow, tmp_path):
+    frame = pd.DataFrame({"age": [-9999, -9999, *[20 + i % 60 for i in range(200)]]})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    done = veilflow("schema", "data.csv", "--out", "s.toml")
+    assert "code for a gap?" in done.stdout
+    assert "9999" not in done.stdout + done.stderr
+    assert "-9999, is far" in " ".join((tmp_path / "s.toml").read_text().split())
+    found = in_json("schema", "data.csv", "--out", "s.toml", "--force")
+    assert found["columns"][0]["hints"] == ["code for a gap?"]

@@ -9,7 +9,8 @@ import pytest
 from pyarrow import parquet
 
 import veilflow as vf
-from veilflow.tabular import decode, draft_schema, encode, open_values
+from veilflow.tabular import decode, draft, draft_schema, encode, open_values
+from veilflow.tabular.draft import draft as draft_of
 
 
 def drafted(cells, **settings):
@@ -167,3 +168,56 @@ def test_real_tables_come_back_as_they_were(name):
         before = table[column].cast(found.schema.field(column).type)
         # not a comparison that shows cells where it fails
         assert before.equals(found[column]), column
+
+
+HINTS = {
+    "identifier?": range(1000, 1200),
+    "constant": [7] * 100,
+    "nearly empty": [12.5, 13.5, *[None] * 5000],
+    "code for a gap?": [-999, -999, *range(18, 90), *range(18, 90)],
+    "far value": [1e300, *np.linspace(0, 1, 100), 0.5],
+    "round numbers": [10_000 * (i * i % 97) for i in range(200)],
+}
+PLAIN = {
+    "ages": [17 + i * i % 70 for i in range(300)],
+    "money": (np.random.default_rng(0).lognormal(8, 1, 300).round(2)).tolist(),
+    "incomes": np.random.default_rng(0).integers(0, 10**7, 300).tolist(),
+    "few": [1, 2, 10**9],
+    "words": ["a", "b"] * 100,
+    "gaps": [1.0, 2.0, None] * 100,
+}
+
+
+@pytest.mark.parametrize("word", HINTS)
+def test_odd_columns_have_a_hint_without_a_value(word):
+    found = draft_of(pd.DataFrame({"a": list(HINTS[word])})).hints["a"]
+    assert [hint.word for hint in found] == [word]
+
+
+@pytest.mark.parametrize("cells", PLAIN.values(), ids=PLAIN.keys())
+def test_other_columns_have_none(cells):
+    assert draft_of(pd.DataFrame({"a": cells})).hints == {}
+
+
+def test_texts_that_all_differ_are_hinted_at_and_hints_do_not_depend_on_blocks(
+    tmp_path, monkeypatch
+):
+    frame = pd.DataFrame({"a": [f"p{i}" for i in range(500)], "b": [-99.0, -99.0, *range(498)]})
+    whole = draft_of(frame)
+    assert [hint.word for hint in whole.hints["a"]] == ["identifier?"]
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    monkeypatch.setattr(draft, "CHUNK", 64)
+    assert draft_of(tmp_path / "a.csv") == whole
+
+
+def test_hints_are_comments_of_the_file(tmp_path):
+    found = draft_of(pd.DataFrame({"a": [7] * 100}))
+    found.schema.to_file(tmp_path / "s.toml", notes={"a": [found.hints["a"][0].advice]})
+    assert "# all cells hold one value" in (tmp_path / "s.toml").read_text()
+    assert vf.Schema.from_file(tmp_path / "s.toml") == found.schema
+
+
+def test_steps_of_whole_numbers_are_drafted():
+    cells = [10_000 * (i % 90) for i in range(200)]
+    assert drafted(cells) == vf.Numeric(0, 890_000, integer=True, resolution=10_000)
+    assert drafted([*cells, 5]).resolution is None

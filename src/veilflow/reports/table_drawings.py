@@ -70,7 +70,7 @@ class Tables:
         return Bins(values, "", len(values))
 
     def places(self, frame: Any, name: str, bins: Bins) -> Int[np.ndarray, " rows"]:
-        """The bin of each cell: gaps have the last one, words that were not discovered that of `OTHER`."""
+        """The bin of each cell: gaps have the last one, undiscovered words that of `OTHER`."""
         column = self.column(name)
         if bins.edges is not None:
             cells = numbers(frame, name, column)

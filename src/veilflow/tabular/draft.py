@@ -27,6 +27,7 @@ from veilflow.tabular.columns import (
     Numeric,
     OpenCategorical,
 )
+from veilflow.tabular.draft_hints import Hint, Observed
 from veilflow.tabular.facts import EPOCH, EXACT, OTHER
 from veilflow.tabular.frames import CHUNK, open_table
 from veilflow.tabular.schema import Schema
@@ -35,6 +36,9 @@ from veilflow.tabular.words import WrongType
 arrow: Any = compute  # pyarrow makes its functions when imported, unseen by type checkers
 
 _RESOLUTIONS = (0.1, 0.01, 0.001)
+_COARSE = tuple(10**power for power in range(9, 0, -1))
+_MULTIPLES = 20
+"""Numbers that must be there, and multiples in their range, for a step to be more than chance."""
 _STEPS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _TRUTHS = {"true", "false"}
 _MONEY = "$€£¥₹"
@@ -64,6 +68,25 @@ def draft_schema(
     Returns:
         The draft. It holds values of the data: keep it as private as they are.
     """
+    return draft(source, label=label, max_categories=max_categories, invalid=invalid).schema
+
+
+class Draft(NamedTuple):
+    """A drafted schema, and what is odd about its columns. Both hold facts about the data."""
+
+    schema: Schema
+    hints: dict[str, list[Hint]]
+    """By column; only of columns about which there is something to say."""
+
+
+def draft(
+    source: Any,
+    *,
+    label: str | None = None,
+    max_categories: int = 100,
+    invalid: str = "error",
+) -> Draft:
+    """Draft a schema as `draft_schema` does, with hints about columns that a person should look at."""
     check.count(max_categories=max_categories)
     check.one_of(("error", "replace"), invalid=invalid)
     names, blocks = open_table(source, chunk=CHUNK, by_line=invalid == "replace")
@@ -83,8 +106,9 @@ def draft_schema(
     for name, column in columns.items():
         advice = seen[name].style.advice(column)
         if advice is not None:
-            warnings.warn(f"column {name!r} {advice}", stacklevel=2)
-    return Schema(columns, label=label)
+            warnings.warn(f"column {name!r} {advice}", stacklevel=3)
+    hints = {name: seen[name].hints(column) for name, column in columns.items()}
+    return Draft(Schema(columns, label=label), {name: some for name, some in hints.items() if some})
 
 
 @dataclass
@@ -99,13 +123,16 @@ class _Seen:
     whole: bool = True
     resolutions: tuple[float, ...] = _RESOLUTIONS
     step: int = _STEPS["day"]
+    coarse: tuple[int, ...] = _COARSE
     style: "_Style" = field(default_factory=lambda: _Style())
+    observed: Observed = field(default_factory=Observed)
 
     def add(self, array: pa.Array) -> None:
         """Look at more cells."""
         words, places = reading.texts(array)
         silent = reading.say_nothing(words)
         self.any_missing |= bool((places < 0).any() or silent.any())
+        spoken = np.where(np.append(silent, True)[places], -1, places)
         words = words.filter(~silent).unique()
         if self.words is not None:
             # too many for a list are not kept: there may be millions
@@ -123,6 +150,15 @@ class _Seen:
             self._refine_numbers(self.numbers.last)
         if self.moments is not None:
             self._refine_moments(self.moments.last)
+        self.observed.add(words, spoken, None if self.numbers is None else self.numbers.last)
+
+    def hints(self, column: Column) -> list[Hint]:
+        """What is odd about the cells, drafted as this column."""
+        return self.observed.hints(
+            is_number=isinstance(column, Numeric),
+            is_text=isinstance(column, OpenCategorical),
+            step=column.resolution if isinstance(column, Numeric) else None,
+        )
 
     def _refine_numbers(self, values: np.ndarray) -> None:
         self.whole &= bool(np.all(values == np.floor(values)) and np.all(np.abs(values) <= EXACT))
@@ -131,6 +167,8 @@ class _Seen:
             for digits, step in enumerate(_RESOLUTIONS, 1)
             if step in self.resolutions and np.array_equal(np.round(values, digits), values)
         )
+        if self.coarse and len(values):
+            self.coarse = tuple(step for step in self.coarse if not np.any(values % step))
 
     def _refine_moments(self, values: np.ndarray) -> None:
         self.step = next(
@@ -161,7 +199,11 @@ class _Seen:
     def _numeric(self, numbers: "_Range") -> Column:
         low, high = numbers.ends
         if self.whole and high - low < MAX_CELLS:
-            return _draft(Numeric, int(low), int(high), integer=True, nullable=self.any_missing)
+            # of few numbers, all may be round by chance
+            wide = [s for s in self.coarse if high - low >= _MULTIPLES * s]
+            step = wide[0] if wide and self.observed.present >= _MULTIPLES else None
+            facts = {"integer": True, "resolution": step, "nullable": self.any_missing}
+            return _draft(Numeric, int(low), int(high), **facts)
         step = self.resolutions[0] if self.resolutions else None
         if step is not None and (high - low) / step > MAX_CELLS / 2:
             step = None

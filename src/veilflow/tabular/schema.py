@@ -185,13 +185,20 @@ class Schema(OwnFormat):
         except ValueError as error:
             raise ValueError(f"{Path(path).name}: {error}") from None
 
-    def to_file(self, path: str | os.PathLike[str]) -> None:
+    def to_file(
+        self, path: str | os.PathLike[str], *, notes: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
         """Write the schema to a TOML file, all or nothing, with a note at all that is not public.
 
         While anything is unconfirmed, only the user may read the file.
+
+        Args:
+            path: The file.
+            notes: By column, comments to write above it.
         """
         mode = 0o600 if self.unconfirmed else 0o666
-        write_atomic(path, schema_file.to_text(self).encode("utf-8"), mode=mode)
+        text = schema_file.to_text(self, notes or {})
+        write_atomic(path, text.encode("utf-8"), mode=mode)
 
     def _column(self, name: str) -> Column:
         if name not in self.columns:

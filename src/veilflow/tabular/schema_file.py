@@ -3,7 +3,9 @@
 import datetime as dt
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from veilflow._core import toml
@@ -23,6 +25,7 @@ _DRAFT = """\
 # (--pay-for-discovery). No budget discovers a kind: every kind must be confirmed.
 # Names of columns were read from the data, too: whoever fits by this file declares them."""
 _MARK = "  # NOT PUBLIC: read from the data"
+_NO_NOTES: Mapping[str, Sequence[str]] = MappingProxyType({})
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -61,12 +64,19 @@ def from_json(
         raise ValueError(f"a constraint is not allowed: {error}") from None
 
 
-def to_text(schema: "Schema") -> str:
-    """The TOML text of a schema, with a note at everything that is not public."""
+def to_text(schema: "Schema", notes: Mapping[str, Sequence[str]] = _NO_NOTES) -> str:
+    """The TOML text of a schema, with a note at everything that is not public.
+
+    Args:
+        schema: The schema.
+        notes: By column, comments to write above it.
+    """
     parts = [_HEAD + ("\n" + _DRAFT if schema.unconfirmed else "")]
     if schema.label is not None:
         parts.append(f"label = {_value(schema.label)}")
-    parts += [_column_text(name, column) for name, column in schema.columns.items()]
+    for name, column in schema.columns.items():
+        lines = [line for note in notes.get(name, ()) for line in _comment(note)]
+        parts.append("\n".join([*lines, _column_text(name, column)]))
     for constraint in schema.constraints:
         lines = [f"{k} = {_value(v)}" for k, v in _constraint_to_json(constraint).items()]
         parts.append("\n".join(["[[constraints]]", *lines]))
@@ -196,6 +206,11 @@ def _column_text(name: str, column: Column) -> str:
         value = getattr(column, field) if isinstance(given, str) and field != "kind" else given
         lines.append(f"{field} = {_value(value)}{_MARK if field in column.unconfirmed else ''}")
     return "\n".join(lines)
+
+
+def _comment(text: str) -> list[str]:
+    safe = "".join(c if c.isprintable() else " " for c in text)
+    return textwrap.wrap(safe, 96, initial_indent="# ", subsequent_indent="#   ")
 
 
 def _key(name: str) -> str:
