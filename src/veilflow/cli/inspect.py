@@ -107,6 +107,9 @@ def show_plan(plan: "FitPlan", *, as_json: bool) -> None:
     Raises:
         BudgetError: A fit would be refused.
     """
+    from veilflow.releases.run import warn_before
+
+    warn_before(plan)
     plan = plan.checked()
     entries = describe_ledger(plan.ledger, delta=plan.budget.delta)
     result = {"plan": plain(plan), "guarantee": plan.guarantee.to_json(), "ledger": entries}

@@ -1,6 +1,7 @@
 """`veilflow report`: a card to publish, or, with data, a report to keep."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +117,9 @@ def _curator(
 def _check_folder(out: Path, names: tuple[str, ...], *, force: bool) -> None:
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out} is not a folder. Choose another name.")
-    if not out.resolve().parent.is_dir():
-        raise ValueError(f"the folder of --out {out} does not exist. Create it first.")
+    above = next(folder for folder in out.resolve().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise ValueError(f"--out {out} cannot be created in {above}. Choose another folder.")
     for name in names:
         if (out / name).exists() and not force:
             raise ValueError(

@@ -1,6 +1,7 @@
 """Tables of any library or file as columns of pyarrow, a block of rows at a time; and back."""
 
 import contextlib
+import importlib.util
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -93,6 +94,11 @@ def to_library(table: pa.Table, library: str) -> Any:
     if library == "polars":
         import narwhals as nw
 
+        if importlib.util.find_spec("polars") is None:
+            raise ImportError(
+                "like='polars' needs polars, which is not installed: pip install polars. Or ask for "
+                "'pandas' or 'pyarrow'."
+            )
         return nw.from_arrow(table, backend="polars").to_native()
     import pandas as pd
 

@@ -18,7 +18,7 @@ from veilflow.tabular.words import MISSING_WORDS
 
 _DELIMITERS = ",;\t|"
 _REPLACE = "fit with invalid='replace', which reads every line by itself"
-_NOT_UTF8 = "{} is not UTF-8 text. Save it as UTF-8, or " + _REPLACE + "."
+_NOT_UTF8 = "{}{} is not UTF-8 text. Save it as UTF-8, or " + _REPLACE + "."
 
 
 def open_csv(
@@ -71,7 +71,7 @@ def _text_tables(
 ) -> Iterator[pa.Table]:
     import pandas as pd
 
-    with _own_errors(path):
+    with _own_errors(path, delimiter, len(names)):
         # As text: versions of pandas differ in the precision of the numbers that they read.
         reader: Any = pd.read_csv(
             path,
@@ -86,16 +86,13 @@ def _text_tables(
         )
     with reader:
         while True:
-            with _own_errors(path):
+            with _own_errors(path, delimiter, len(names)):
                 try:
                     frame = reader.read(chunk)
                 except StopIteration:
                     return
             if len(frame.columns) != len(names):
-                raise ValueError(
-                    f"{path.name} has lines with more cells than the first one. Correct them, or "
-                    f"{_REPLACE}."
-                )
+                raise _broken(path, delimiter, len(names))
             columns = (frame.iloc[:, i] for i in range(len(names)))
             yield pa.table([pa.array(c, pa.string(), from_pandas=True) for c in columns], names)
             if len(frame) == 0:
@@ -103,7 +100,7 @@ def _text_tables(
 
 
 @contextlib.contextmanager
-def _own_errors(path: Path) -> Iterator[None]:
+def _own_errors(path: Path, delimiter: str, width: int) -> Iterator[None]:
     """Turn whatever pandas raises about a text into errors of ours: its messages quote the text."""
     import pandas as pd
 
@@ -115,12 +112,42 @@ def _own_errors(path: Path) -> Iterator[None]:
     except OSError:
         raise
     except UnicodeDecodeError:
-        raise ValueError(_NOT_UTF8.format(path.name)) from None
+        raise _not_utf8(path) from None
     except (ValueError, pd.errors.ParserWarning):
-        raise ValueError(
-            f"{path.name} is not a table: some line has more cells than the first one, or a quote "
-            f"is not closed. Correct it, or {_REPLACE}."
-        ) from None
+        raise _broken(path, delimiter, width) from None
+
+
+def _broken(path: Path, delimiter: str, width: int) -> ValueError:
+    """The error about a text that is no table, with the first line that breaks it.
+
+    The number of a line is told here and nowhere else: a line that is no record has no cells to tell
+    anything of, and nobody finds it without its number.
+    """
+    what, start = "a line has more cells than the first one, or a quote is not closed", None
+    with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+        last = 0
+        try:
+            for cells in reader:
+                if len(cells) > width:
+                    what, start = "it has more cells than the first line", last + 1
+                    break
+                last = reader.line_num
+        except csv.Error:
+            what, start = "a quote in it is not closed, or stands where none may be", last + 1
+    where = "" if start is None else f" from line {start} on"
+    return ValueError(f"{path.name} is not a table{where}: {what}. Correct it, or {_REPLACE}.")
+
+
+def _not_utf8(path: Path) -> ValueError:
+    """The error about a text in another encoding, with the first line that shows it."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return ValueError(_NOT_UTF8.format(f"line {number} of ", path.name))
+    return ValueError(_NOT_UTF8.format("", path.name))
 
 
 @contextlib.contextmanager
@@ -149,7 +176,7 @@ def _first_line(path: Path, *, by_line: bool) -> tuple[list[str], str]:
                 text = itertools.chain([head], lines)
                 cells = next(csv.reader(text, delimiter=delimiter, skipinitialspace=True), [])
         except UnicodeDecodeError:
-            raise ValueError(_NOT_UTF8.format(path.name)) from None
+            raise _not_utf8(path) from None
         except csv.Error:
             raise ValueError(
                 f"{path.name} is not a table: its first line cannot be read."
