@@ -49,6 +49,21 @@ DRAFTS = {
         ["2000-01-01T00:00:01.5", None],
         vf.Datetime("2000-01-01 00:00:01", "2000-01-01 00:00:01", nullable=True),
     ),
+    "decimal commas": (["1,5", "2", "-3,25"], vf.Numeric(-3.25, 2, resolution=0.01, decimal=",")),
+    "days first": (
+        ["31.12.1990", "1.2.1890", ""],
+        vf.Datetime(
+            "1890-02-01",
+            dt.datetime(1990, 12, 31),
+            resolution="day",
+            format="%d.%m.%Y",
+            nullable=True,
+        ),
+    ),
+    "months first": (
+        ["12/31/1990", "1/2/1990"],
+        vf.Datetime("1990-01-02", dt.datetime(1990, 12, 31), resolution="day", format="%m/%d/%Y"),
+    ),
     "nothing": ([None, None], vf.OpenCategorical(nullable=True)),
     "bytes": ([b"x"], vf.Categorical("x")),
     "no rows": ([], vf.OpenCategorical()),
@@ -66,9 +81,9 @@ def test_kinds_are_guessed_and_everything_is_unconfirmed(cells, column):
 
 ADVICE = {
     "money": (["$1,200.50", "$3.00", ""], "money or percent.*like 1234.5"),
-    "decimal commas": (["1,5", "2", "-3,25"], "money or percent.*like 1234.5"),
+    "commas and points": (["1,5", "2.5", "-3,25"], "money or percent.*like 1234.5"),
     "shares": (["5%", "12.5 %"], "money or percent"),
-    "days first": (["31.12.1990", "1.2.1890"], "dates.*1990-01-31"),
+    "days or months first": (["11/12/1990", "1/2/1890"], "dates.*1990-01-31"),
     "months first": (["12/31/90", "1/2/20"], "dates.*1990-01-31"),
     "months as words": (["5 Jan 2020", "12 Dezember 2021"], "dates.*1990-01-31"),
     "durations": (["0:30", "12:00:05"], "durations.*minutes"),

@@ -131,7 +131,7 @@ def _shown(value: float, column: Column) -> str:
         import datetime as dt
 
         return f"{EPOCH + dt.timedelta(seconds=float(value)):%Y-%m-%d}"
-    return f"{value:,.4g}"
+    return f"{value:.6g}"
 
 
 def marginal_drawings(tables: Tables, distances: dict[str, float]) -> list[dict[str, Any]]:

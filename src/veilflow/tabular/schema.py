@@ -276,6 +276,7 @@ def _forgotten(name: str, column: Column) -> Column:
             None if unknown else column.high,
             integer=column.integer and not real,
             resolution=None if real or "resolution" in facts else column.resolution,
+            decimal=column.decimal,
             nullable=nullable,
         )
     if facts == {"nullable"}:

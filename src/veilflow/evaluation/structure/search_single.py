@@ -23,6 +23,8 @@ _LEAST_MULTIPLES = 5
 """The fewest multiples of a step that the range must have."""
 _OFTEN = 0.05
 """The least share of rounder numbers, beyond that by chance."""
+_SURE = 5.0
+"""Standard deviations of chance that are no finding."""
 _MANY = 30
 """A spike is a value among more than so many."""
 _HIGH, _TALL = 0.02, 5.0
@@ -94,6 +96,8 @@ def _often(cells: np.ndarray, grid: float | None) -> float | None:
         if step > 1.5 * base and step * _LEAST_MULTIPLES <= reach:
             chance = base / step
             share = float(multiples(some, step).mean())
+            if share - chance < _SURE * (chance / len(some)) ** 0.5:
+                continue
             excess[step] = (share - chance) / (1 - chance)
     best = max(excess.values(), default=0.0)
     if best < _OFTEN:

@@ -80,12 +80,11 @@ def is_number(column: Column) -> bool:
 
 
 def _read_numbers(array: Any, column: Column) -> Numbers:
-    if isinstance(column, Datetime):
-        cells, scale = reading.moments(array), 1e6
-    elif isinstance(column, Boolean):
-        cells, scale = reading.read_column("", column, array, invalid="replace"), 1.0
+    scale = 1e6 if isinstance(column, Datetime) else 1.0
+    if isinstance(column, Listed):  # the numbers themselves, not their places in the list
+        cells = reading.numbers(array)
     else:
-        cells, scale = reading.numbers(array), 1.0
+        cells = reading.read_column("", column, array, invalid="replace")
     values = np.where(cells.missing | cells.unreadable, np.nan, cells.values / scale)
     return np.where(np.isfinite(values), values, np.nan)
 

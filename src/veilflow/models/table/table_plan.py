@@ -95,9 +95,9 @@ class TablePlan(FitPlan):
         if noise <= _NOISY * num_records:
             return ()
         return (
-            f"{num_records:,} records are few for this budget and {len(self.schema.columns)} columns: how "
-            f"often a value occurs is known up to noise of about {noise:,.3g} records, so synthetic rows "
-            "will mostly show noise. Raise epsilon, declare fewer columns, or collect more records.",
+            f"{num_records:,} records are few for this budget and {len(self.schema.columns)} columns: "
+            f"the noise in the count of a value is about {noise:,.3g} records, so synthetic rows will "
+            "mostly show noise. Raise epsilon, declare fewer columns, or collect more records.",
         )
 
     @property
