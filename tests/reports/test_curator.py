@@ -2,6 +2,7 @@
 
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -254,5 +255,5 @@ def test_structure_never_reaches_a_release_card():
     """A card is made of a model file, which holds nothing of it: no import leads there."""
     import veilflow.reports.card as card
 
-    text = "".join(open(module.__file__).read() for module in (card, render))
+    text = "".join(Path(str(one.__file__)).read_text("utf-8") for one in (card, render))
     assert "structure" not in text

@@ -210,5 +210,5 @@ def test_text_that_is_no_table_is_refused_with_the_line_that_breaks_it(text, mes
 def test_text_in_another_encoding_is_refused_with_its_first_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("a,b\n1,ok\n2,M\u00fcller\n".encode("latin-1"))
-    with pytest.raises(ValueError, match="line 3 of a.csv is not UTF-8"):
+    with pytest.raises(ValueError, match=r"line 3 of a\.csv is not UTF-8"):
         draft_schema(path)

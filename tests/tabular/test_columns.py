@@ -1,9 +1,11 @@
 import datetime as dt
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import veilflow as vf
+from veilflow.tabular import decode, encode
 from veilflow.tabular.columns import KINDS
 from veilflow.tabular.schema import replace_column
 
@@ -137,10 +139,9 @@ def test_decimal_commas_and_formats_of_dates_are_declared():
         a=vf.Numeric(0, 10_000, resolution=0.01, decimal=",", nullable=True),
         d=vf.Datetime("1990-01-01", "2020-01-01", resolution="day", format="%d.%m.%Y"),
     )
-    cells = {
-        "a": ["1,5", "1.234,50", "7", "NA"],
-        "d": ["31.12.1999", "1990-02-03", "1.2.2001", "2.1.2001"],
-    }
+    numbers = ["1,5", "1.234,50", "7", "NA"]
+    days = ["31.12.1999", "1990-02-03", "1.2.2001", "2.1.2001"]
+    cells = {"a": numbers, "d": days}
     found = decode(encode(pd.DataFrame(cells), declared), declared)
     assert found["a"].tolist()[:3] == [1.5, 1234.5, 7]
     assert found["a"].isna().tolist() == [False, False, False, True]

@@ -50,7 +50,13 @@ def schema(
         for name in draft.unconfirmed
         if name in hints
     }
-    draft.to_file(output.out, notes=comments)
+    ending: list[str] = []
+    if look_for_structure:
+        from veilflow.cli.structure_proposals import proposals
+
+        ending, found = proposals(data, drafted.schema, invalid=str(invalid))
+        note(f"structure that was found: {found} statements, at the end of the file as comments")
+    draft.to_file(output.out, notes=comments, ending=ending)
     columns = [
         {
             "name": name,

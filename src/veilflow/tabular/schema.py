@@ -186,7 +186,11 @@ class Schema(OwnFormat):
             raise ValueError(f"{Path(path).name}: {error}") from None
 
     def to_file(
-        self, path: str | os.PathLike[str], *, notes: Mapping[str, Sequence[str]] | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        notes: Mapping[str, Sequence[str]] | None = None,
+        ending: Sequence[str] = (),
     ) -> None:
         """Write the schema to a TOML file, all or nothing, with a note at all that is not public.
 
@@ -195,9 +199,11 @@ class Schema(OwnFormat):
         Args:
             path: The file.
             notes: By column, comments to write above it.
+            ending: Lines of comments for the end of the file. They may hold facts about the data, so
+                that only the user may read a file with them.
         """
-        mode = 0o600 if self.unconfirmed else 0o666
-        text = schema_file.to_text(self, notes or {})
+        mode = 0o600 if self.unconfirmed or ending else 0o666
+        text = schema_file.to_text(self, notes or {}, ending)
         write_atomic(path, text.encode("utf-8"), mode=mode)
 
     def _column(self, name: str) -> Column:

@@ -64,12 +64,17 @@ def from_json(
         raise ValueError(f"a constraint is not allowed: {error}") from None
 
 
-def to_text(schema: "Schema", notes: Mapping[str, Sequence[str]] = _NO_NOTES) -> str:
+def to_text(
+    schema: "Schema",
+    notes: Mapping[str, Sequence[str]] = _NO_NOTES,
+    ending: Sequence[str] = (),
+) -> str:
     """The TOML text of a schema, with a note at everything that is not public.
 
     Args:
         schema: The schema.
         notes: By column, comments to write above it.
+        ending: Lines of comments for the end.
     """
     parts = [_HEAD + ("\n" + _DRAFT if schema.unconfirmed else "")]
     if schema.label is not None:
@@ -80,6 +85,8 @@ def to_text(schema: "Schema", notes: Mapping[str, Sequence[str]] = _NO_NOTES) ->
     for constraint in schema.constraints:
         lines = [f"{k} = {_value(v)}" for k, v in _constraint_to_json(constraint).items()]
         parts.append("\n".join(["[[constraints]]", *lines]))
+    if ending:
+        parts.append("\n".join(f"# {_printable(line)}".rstrip() for line in ending))
     return "\n\n".join(parts) + "\n"
 
 
@@ -207,9 +214,12 @@ def _column_text(name: str, column: Column) -> str:
     return "\n".join(lines)
 
 
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
 def _comment(text: str) -> list[str]:
-    safe = "".join(c if c.isprintable() else " " for c in text)
-    return textwrap.wrap(safe, 96, initial_indent="# ", subsequent_indent="#   ")
+    return textwrap.wrap(_printable(text), 96, initial_indent="# ", subsequent_indent="#   ")
 
 
 def _key(name: str) -> str:

@@ -35,6 +35,11 @@ def warm_start() -> Derived:
     return Derived(purpose=WARM, steps=_STEPS)
 
 
+def batch_size(parameters: int) -> int:
+    """Rows of a step: fewer for large flows, so that a step takes about equally long."""
+    return max(1, min(_BATCH, _WORK // parameters))
+
+
 def started_warm(
     model: MarginalModel,
     coder: Coder,
@@ -63,7 +68,7 @@ def started_warm(
         density.records_of_codes(codes, rng),
         loss=density.loss,
         steps=steps,
-        batch_size=max(1, min(_BATCH, _WORK // num_parameters(density.flow))),
+        batch_size=batch_size(num_parameters(density.flow)),
         learning_rate=_RATE,
         key=secret.key("warm start"),
         monitor=monitor,
