@@ -63,5 +63,6 @@ from veilflow.tabular.columns import Ordinal as Ordinal
 from veilflow.tabular.constraints import Allowed as Allowed
 from veilflow.tabular.constraints import AtMost as AtMost
 from veilflow.tabular.schema import Schema as Schema
+from veilflow.tabular.text import TextFile as TextFile
 
 __version__: str

@@ -212,3 +212,18 @@ def test_text_in_another_encoding_is_refused_with_its_first_line(tmp_path):
     path.write_bytes("a,b\n1,ok\n2,M\u00fcller\n".encode("latin-1"))
     with pytest.raises(ValueError, match=r"line 3 of a\.csv is not UTF-8"):
         draft_schema(path)
+
+
+@pytest.mark.parametrize("invalid", ["error", "replace"])
+def test_an_encoding_is_declared(invalid, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("name;x\nM\u00fcller;1\n\u00c5s;2\n".encode("latin-1"))
+    declared = vf.Schema(
+        name=vf.Categorical("M\u00fcller", "\u00c5s"), x=vf.Numeric(0, 9, integer=True)
+    )
+    source = vf.TextFile(path, encoding="latin-1")
+    found = decode(encode(source, declared, invalid=invalid), declared)
+    assert found["name"].tolist() == ["M\u00fcller", "\u00c5s"]
+    assert draft_schema(source, invalid=invalid).confirm().columns["name"] == names
+    with pytest.raises(ValueError, match="encoding must be one that Python knows"):
+        vf.TextFile(path, encoding="latin")

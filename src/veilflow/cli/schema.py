@@ -19,6 +19,7 @@ def schema(
     max_categories: int = 100,
     confirm: bool = False,
     look_for_structure: bool = False,
+    encoding: options.Encoding = None,
     invalid: options.Invalid = options.InvalidCells.ERROR,
 ) -> None:
     """Draft a schema from a table. The draft is private until a person has confirmed every column.
@@ -39,7 +40,8 @@ def schema(
         raise ValueError("--confirm asks a person, and --json is for programs. Leave one out.")
     from veilflow.tabular.draft import draft as draft_of
 
-    drafted = draft_of(data, label=label, max_categories=max_categories, invalid=invalid)
+    source = options.as_text(data, encoding)
+    drafted = draft_of(source, label=label, max_categories=max_categories, invalid=invalid)
     draft, hints = drafted
     if confirm:
         from veilflow.cli.confirming import confirmed
@@ -54,7 +56,7 @@ def schema(
     if look_for_structure:
         from veilflow.cli.structure_proposals import proposals
 
-        ending, found = proposals(data, drafted.schema, invalid=str(invalid))
+        ending, found = proposals(source, drafted.schema, invalid=str(invalid))
         note(f"structure that was found: {found} statements, at the end of the file as comments")
     draft.to_file(output.out, notes=comments, ending=ending)
     columns = [

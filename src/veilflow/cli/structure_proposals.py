@@ -5,7 +5,6 @@ Entries are comments, so nothing of them is used. Whoever removes the comment ma
 
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from veilflow.evaluation.structure import Statement, find_structure, single
@@ -24,7 +23,7 @@ _MOST_ROWS = 200
 _PARTS = {"weekday (Monday is 0)": "weekday", "day of the month": "day"}
 
 
-def proposals(data: Path, schema: "Schema", *, invalid: str) -> tuple[list[str], int]:
+def proposals(data: Any, schema: "Schema", *, invalid: str) -> tuple[list[str], int]:
     """Lines of comments for the file of a draft, and how many statements they hold.
 
     Args:
@@ -42,7 +41,7 @@ def proposals(data: Path, schema: "Schema", *, invalid: str) -> tuple[list[str],
     return lines[:-1], len(found)
 
 
-def _frame(data: Path, invalid: str) -> Any:
+def _frame(data: Any, invalid: str) -> Any:
     """The cells of a table as text, or as the types that its file has."""
     import pandas as pd
 

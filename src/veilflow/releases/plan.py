@@ -109,6 +109,10 @@ class FitPlan(Tagged):
         """
         return ()
 
+    def takes(self) -> tuple[float, float] | None:
+        """About how many seconds and gigabytes a fit takes, by public facts; None if unknown."""
+        return None
+
     def __repr__(self) -> str:
         return str(self)  # the fields make pages; `plain(plan)` has them all
 

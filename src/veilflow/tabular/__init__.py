@@ -17,6 +17,7 @@ from veilflow.tabular.io import Rows, read_rows, write_rows
 from veilflow.tabular.raw import open_values
 from veilflow.tabular.schema import Schema
 from veilflow.tabular.stream import write_chunks
+from veilflow.tabular.text import TextFile
 
 __all__ = [
     "Allowed",
@@ -31,6 +32,7 @@ __all__ = [
     "Ordinal",
     "Rows",
     "Schema",
+    "TextFile",
     "decode",
     "draft_schema",
     "encode",

@@ -100,6 +100,11 @@ class TablePlan(FitPlan):
             "mostly show noise. Raise epsilon, declare fewer columns, or collect more records.",
         )
 
+    def takes(self) -> tuple[float, float] | None:
+        from veilflow.models.table.table_costs import takes  # it is about plans
+
+        return takes(self)
+
     @property
     def label(self) -> int | None:
         """The index of the label's column, if there is one."""
