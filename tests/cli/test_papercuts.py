@@ -109,3 +109,22 @@ def test_nothing_discovered_is_told():
         pytest.warns(UserWarning, match="nothing was discovered in the columns 'city'"),
     ):
         small.estimator().fit(rows, progress=False)
+
+
+def test_a_dry_run_says_about_how_long_a_fit_takes(in_json, veilflow, table):
+    dry = (*table, "--delta", 1e-7, "--num-records", 50_000, "--dry-run")
+    assert "about" in veilflow(*dry).stdout
+    short, long = (in_json(*dry, "--steps", steps)["about"] for steps in (100, 10_000))
+    assert short["seconds"] < long["seconds"]
+
+
+def test_a_long_fit_says_so_before_it_starts(veilflow, table, monkeypatch):
+    """A wide table takes long, and nobody should wait for it unawares."""
+
+    def stopped(*_, **__):
+        raise ValueError("it has begun.")
+
+    monkeypatch.setattr(vf.TableFlow, "fit", stopped)
+    monkeypatch.setattr("veilflow.models.table.table_plan.TablePlan.takes", lambda _: (3600.0, 4.0))
+    told = veilflow(*table, "--delta", 1e-7, "--num-records", 50_000).stderr
+    assert told.index("about 60 minutes on two cores, and 4 GB") < told.index("it has begun")

@@ -218,12 +218,11 @@ def test_text_in_another_encoding_is_refused_with_its_first_line(tmp_path):
 def test_an_encoding_is_declared(invalid, tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("name;x\nM\u00fcller;1\n\u00c5s;2\n".encode("latin-1"))
-    declared = vf.Schema(
-        name=vf.Categorical("M\u00fcller", "\u00c5s"), x=vf.Numeric(0, 9, integer=True)
-    )
+    names = vf.Categorical("M\u00fcller", "\u00c5s")
+    declared = vf.Schema(name=names, x=vf.Numeric(0, 9, integer=True))
     source = vf.TextFile(path, encoding="latin-1")
     found = decode(encode(source, declared, invalid=invalid), declared)
     assert found["name"].tolist() == ["M\u00fcller", "\u00c5s"]
     assert draft_schema(source, invalid=invalid).confirm().columns["name"] == names
     with pytest.raises(ValueError, match="encoding must be one that Python knows"):
-        vf.TextFile(path, encoding="latin")
+        vf.TextFile(path, encoding="klingon")

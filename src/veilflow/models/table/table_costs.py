@@ -1,4 +1,8 @@
-"""About how long a fit of a table takes, and how much memory, by public facts."""
+"""About how long a fit of a table takes, and how much memory, by public facts.
+
+The constants were fitted to runs of `python -m benchmarks.table_costs` on two cores. Machines differ,
+so the result is a hint, rounded and called "about".
+"""
 
 from typing import NamedTuple
 
@@ -13,6 +17,14 @@ _ASSUMED_RECORDS = 100_000
 """The number of records where it is not public."""
 
 
+_SECONDS = (11.0, 0.045, 0.1)
+"""Seconds of the processor: of every fit, and of a billion parameters times rows of each training."""
+_CORES = 1.5
+"""How many cores a fit keeps busy, of two."""
+_GIGABYTES = (0.65, 0.03, 4e-8)
+"""Memory: of every fit, of a column of the drawn rows of a warm start, and of a cell of the records."""
+
+
 class Work(NamedTuple):
     """What a fit computes, in units that take about equally long in all tables."""
 
@@ -25,14 +37,9 @@ class Work(NamedTuple):
     records: int
 
 
-def work_of(plan: TablePlan, *, num_records: int | None = None) -> Work:
-    """The work of a plan.
-
-    Args:
-        plan: The plan.
-        num_records: The number of records, if the plan does not have it.
-    """
-    records = plan.num_records or num_records or _ASSUMED_RECORDS
+def work_of(plan: TablePlan) -> Work:
+    """The work of a plan."""
+    records = plan.num_records or _ASSUMED_RECORDS
     flow = sizes.largest_flow(plan.schema, plan.flow)
     parameters = num_parameters(flow)
     warm = training = 0.0
@@ -44,3 +51,13 @@ def work_of(plan: TablePlan, *, num_records: int | None = None) -> Work:
         settings = trained.settings
         training = settings.steps * settings.sampling_rate * records * parameters / 1e9
     return Work(warm, training, parameters, len(plan.schema.columns), records)
+
+
+def takes(plan: TablePlan) -> tuple[float, float]:
+    """About how many seconds and gigabytes a fit takes; 100,000 records where the number is private."""
+    work = work_of(plan)
+    fixed, warm, training = _SECONDS
+    seconds = (fixed + warm * work.warm + training * work.training) / _CORES
+    fixed, column, cell = _GIGABYTES
+    gigabytes = fixed + column * work.columns + cell * work.columns * work.records
+    return float(f"{seconds:.2g}"), float(f"{gigabytes:.2g}")
