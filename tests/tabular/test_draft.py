@@ -232,6 +232,18 @@ def test_hints_are_comments_of_the_file(tmp_path):
     assert vf.Schema.from_file(tmp_path / "s.toml") == found.schema
 
 
+def test_how_cells_are_written_was_read_from_the_data_too(tmp_path):
+    """It is confirmed with the kind, and marked until then."""
+    frame = pd.DataFrame({"a": ["1,5", "2"], "d": ["31.12.1990", "1.2.1890"]})
+    schema = draft_schema(frame)
+    schema.to_file(tmp_path / "s.toml")
+    text = (tmp_path / "s.toml").read_text()
+    assert 'decimal = ","  # NOT PUBLIC' in text
+    assert 'format = "%d.%m.%Y"  # NOT PUBLIC' in text
+    assert "%d" not in repr(schema)
+    assert vf.Schema.from_file(tmp_path / "s.toml") == schema
+
+
 def test_steps_of_whole_numbers_are_drafted():
     cells = [10_000 * (i % 90) for i in range(200)]
     assert drafted(cells) == vf.Numeric(0, 890_000, integer=True, resolution=10_000)

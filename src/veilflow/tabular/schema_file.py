@@ -210,7 +210,8 @@ def _column_text(name: str, column: Column) -> str:
     lines = [f"[columns.{_key(name)}]"]
     for field, given in _column_to_json(column).items():
         value = getattr(column, field) if isinstance(given, str) and field != "kind" else given
-        lines.append(f"{field} = {_value(value)}{_MARK if field in column.unconfirmed else ''}")
+        fact = "kind" if field in ("decimal", "format") else field  # confirmed with the kind
+        lines.append(f"{field} = {_value(value)}{_MARK if fact in column.unconfirmed else ''}")
     return "\n".join(lines)
 
 

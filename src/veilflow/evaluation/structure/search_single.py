@@ -120,7 +120,7 @@ def _spikes(values: np.ndarray, counts: np.ndarray) -> list[float]:
         return []
     shares = counts / counts.sum()
     beside = np.stack([np.roll(shares, shift) for shift in (-3, -2, -1, 1, 2, 3)])
-    tall = (shares >= _HIGH) & (shares >= _TALL * np.median(beside, axis=0))
+    tall = (counts >= _MANY) & (shares >= _HIGH) & (shares >= _TALL * np.median(beside, axis=0))
     best = np.flatnonzero(tall)
     best = best[np.argsort(-shares[best], kind="stable")][:_MOST_SPIKES]
     return values[best].tolist()
