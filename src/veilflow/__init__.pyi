@@ -72,5 +72,6 @@ from veilflow.tabular.constraints import Sum as Sum
 from veilflow.tabular.number_columns import Clock as Clock
 from veilflow.tabular.number_columns import ListedNumeric as ListedNumeric
 from veilflow.tabular.schema import Schema as Schema
+from veilflow.tabular.text import TextFile as TextFile
 
 __version__: str

@@ -17,8 +17,9 @@ def veilflow(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
-    def run(*words):
-        return CliRunner().invoke(app, [str(word) for word in words], prog_name="veilflow")
+    def run(*words, typed=None):
+        flags = [str(word) for word in words]
+        return CliRunner().invoke(app, flags, prog_name="veilflow", input=typed)
 
     return run
 
@@ -43,7 +44,7 @@ def quick(monkeypatch):
         monkeypatch.setitem(sys.modules, f"veilflow.models.{name}", stand_in)
     monkeypatch.setattr("veilflow.cli.demo._NUM_COMPARED", 200)
     # its trees wait for every other process of a busy machine, and have tests of their own
-    module = importlib.import_module("veilflow.evaluation.table_report")
+    module = importlib.import_module("veilflow.reports.tables")
     monkeypatch.setattr(module, "detection_score", lambda *_, **__: 0.5)
     stand_in.calls.clear()
     return stand_in.calls

@@ -1,5 +1,7 @@
 import stat
+import tomllib
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -111,3 +113,61 @@ def test_a_file_that_is_no_table_is_refused_without_showing_it(veilflow, tmp_pat
     assert done.exit_code == 2
     assert "SECRET" not in done.stderr
     assert not (tmp_path / "schema.toml").exists()
+
+
+def test_a_draft_is_confirmed_in_the_terminal(veilflow, table, tmp_path):
+    # age: bounds out of order are asked for again; name: kept; seen: only its kind
+    typed = ["c", "numeric", "120", "0", "true", "none", "true"]
+    typed += ["c", "numeric", "0", "120", "true", "none", "true", "k", "d"]
+    done = veilflow("schema", table, "--out", "s.toml", "--confirm", typed="\n".join(typed) + "\n")
+    assert done.exit_code == 0, done.stderr
+    assert "low must be below high" in done.stderr
+    schema = vf.Schema.from_file(tmp_path / "s.toml")
+    age, name, seen = schema.columns.values()
+    assert age == vf.Numeric(0, 120, integer=True, nullable=True)
+    assert name == vf.Categorical("SECRET", "SECRET2")
+    assert "kind" not in seen.unconfirmed
+    assert "start" in seen.unconfirmed
+
+
+def test_whoever_quits_leaves_the_rest_unconfirmed(veilflow, table, tmp_path):
+    done = veilflow("schema", table, "--out", "s.toml", "--confirm", typed="k\nq\n")
+    assert done.exit_code == 0, done.stderr
+    assert set(vf.Schema.from_file(tmp_path / "s.toml").unconfirmed) == {"name", "seen"}
+    refused = veilflow("schema", table, "--out", "t.toml", "--confirm", "--json")
+    assert refused.exit_code == 2
+
+
+def test_hints_are_words_in_the_terminal_and_sentences_in_the_file(in_json, veilflow, tmp_path):
+    frame = pd.DataFrame({"age": [-9999, -9999, *[20 + i % 60 for i in range(200)]]})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    done = veilflow("schema", "data.csv", "--out", "s.toml")
+    assert "code for a gap?" in done.stdout
+    assert "9999" not in done.stdout + done.stderr
+    assert "-9999, is far" in " ".join((tmp_path / "s.toml").read_text().split())
+    found = in_json("schema", "data.csv", "--out", "s.toml", "--force")
+    assert found["columns"][0]["hints"] == ["code for a gap?"]
+
+
+def test_structure_is_proposed_as_comments_that_can_be_declared(veilflow, tmp_path):
+    rng = np.random.default_rng(0)
+    x, gap = rng.integers(0, 1000, 500), rng.random(500) < 0.2
+    frame = pd.DataFrame({"a b": x, "b": x + rng.integers(0, 900, 500), "c": x // 10})
+    frame["d"], frame["e"] = (np.where(gap, np.nan, rng.normal(size=500)) for _ in "de")
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    done = veilflow("schema", "data.csv", "--out", "s.toml", "--look-for-structure")
+    assert done.exit_code == 0, done.stderr
+    text = (tmp_path / "s.toml").read_text()
+    ending = text[text.index("# STRUCTURE, NOT PUBLIC") :]
+    assert all(line.startswith("#") for line in ending.splitlines())
+    entries = [line.removeprefix("# ") for line in ending.splitlines()]
+    starts = [place for place, line in enumerate(entries) if line == "[[constraints]]"]
+    document = "\n".join(
+        line for start in starts for line in entries[start : [*entries, "#"].index("#", start)]
+    )
+    found = tomllib.loads(document)["constraints"]
+    assert {"kind": "missing_together", "columns": ["d", "e"]} in found
+    assert {"kind": "at_most", "low": "a b", "high": "b"} in found
+    assert {"kind": "derived", "column": "c", "expression": '"a b" // 10'} in found
+    assert "a b <= b" not in done.stdout + done.stderr
+    assert set(vf.Schema.from_file(tmp_path / "s.toml").constraints) == set()

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,8 @@ from tests.models.image import small as images
 from tests.models.table import small as tables
 from tests.reports import kinds
 from tests.reports.test_card import Page
-from veilflow.evaluation import table_report
-from veilflow.reports import curator_report, render, svg
+from veilflow.evaluation import compare_table_marginals
+from veilflow.reports import curator_report, render, svg, table_drawings
 from veilflow.reports.labeled import classifier_sections
 
 AUDIT = {
@@ -35,7 +36,7 @@ AUDIT = {
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     """Detection has its own tests, and its trees wait for every other process of a busy machine."""
-    module = sys.modules["veilflow.evaluation.table_report"]
+    module = sys.modules["veilflow.reports.tables"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "detection_score", lambda *_, **__: 0.6125)
         yield
@@ -115,9 +116,9 @@ def test_the_numbers_are_those_of_the_measures(of_rows):
     schema = vf.Schema(a=vf.Numeric(-4.0, 4.0), b=vf.Numeric(-4.0, 4.0))
     real = pd.DataFrame(kinds.ROWS, columns=["a", "b"])
     synthetic = pd.DataFrame(model.sample(400, seed=0), columns=["a", "b"])
-    scores = table_report(real, real, synthetic, schema)
-    assert render.percent(scores.marginals.mean_one_way) in of_rows
-    assert f"<strong>{render.number(scores.detection, 3)}</strong>" in of_rows
+    marginals = compare_table_marginals(real, synthetic, schema, binning="quantiles")
+    assert render.percent(marginals.mean_one_way) in of_rows
+    assert f"<strong>{render.number(0.6125, 3)}</strong>" in of_rows
 
 
 def test_images_are_compared_by_their_means():
@@ -209,3 +210,50 @@ def contrast(one: str, two: str) -> float:
 
     high, low = sorted((luminance(one), luminance(two)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+def lost(**changes):
+    """A fitted table, and its rows with a column replaced."""
+    return tables.fitted(), tables.frame(300).assign(**changes)
+
+
+def test_what_always_holds_is_shown_with_both_shares(of_table):
+    assert "What always holds in real rows" in of_table
+
+
+def test_words_that_were_not_discovered_count_as_lost():
+    """Encoded by what was discovered, all of them are (other) on both sides, and nothing is lost."""
+    with tables.quick():
+        model, rows = lost(city=[f"w{i % 40}" for i in range(300)])
+        page = curator_report(model, rows)
+    drawn = re.search(r"<h3>city</h3>.*?differs in ([\d.]+) %(.*?)</figure>", page, re.DOTALL)
+    assert drawn is not None
+    assert float(drawn[1]) > 95
+    assert "not discovered" in drawn[2]
+    assert "w17" not in page
+
+
+def test_few_rows_still_have_a_report_that_says_so():
+    with tables.quick():
+        page = curator_report(tables.fitted(), tables.frame(3))
+    checked(page)
+    assert "So few rows say little" in page
+
+
+def test_numbers_are_drawn_where_they_are_whatever_was_declared():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.lognormal(3, 2, 2000)})
+    drawn = table_drawings.Tables(frame, frame, vf.Schema(x=vf.Numeric(0, 1e12)), {})
+    bins = drawn.bins("x", 32)
+    assert bins.note == "logarithmic bins"
+    shares = drawn.shares(frame, "x", bins)
+    assert np.count_nonzero(shares > 0.005) > 20
+    assert shares.sum() == pytest.approx(1)
+
+
+def test_structure_never_reaches_a_release_card():
+    """A card is made of a model file, which holds nothing of it: no import leads there."""
+    import veilflow.reports.card as card
+
+    text = "".join(Path(str(one.__file__)).read_text("utf-8") for one in (card, render))
+    assert "structure" not in text

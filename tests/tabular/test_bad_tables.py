@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import veilflow as vf
-from veilflow.tabular import decode, encode
+from veilflow.tabular import decode, draft_schema, encode
 
 # Each table holds SECRET or 8675309 in a cell: neither may appear in the error.
 CASES = {
@@ -21,7 +21,7 @@ CASES = {
     "decimal comma": (
         vf.Numeric(0, 1),
         ["8675309,5"],
-        "not numbers. Write them with a decimal point",
+        "not numbers. Write them without separators",
     ),
     "thousands": (vf.Numeric(0, 1), ["8675309,000.5"], "separators of thousands"),
     "mixed": (vf.Numeric(0, 1), [1, "SECRET", 2.5], "'bee' has cells that are not numbers"),
@@ -189,3 +189,40 @@ def test_damaged_binary_files_are_refused(suffix, tmp_path):
     (tmp_path / f"t{suffix}").write_bytes(b"SECRET" * 100)
     with pytest.raises(ValueError, match="not a readable"):
         encode(tmp_path / f"t{suffix}", SCHEMA)
+
+
+BROKEN = {
+    "more cells": ("a,b\n1,2\n3,4\n5,6,7\n8,9\n", "from line 4 on: it has more cells"),
+    "first line": ("a,b\n1,2,SECRET\n", "from line 2 on"),
+    "open quote": ('a,b\n1,2\n"SECRET,4\n5,6\n', "from line 3 on: a quote"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BROKEN.values(), ids=BROKEN.keys())
+def test_text_that_is_no_table_is_refused_with_the_line_that_breaks_it(text, message, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as told:
+        draft_schema(path)
+    assert "SECRET" not in str(told.value)
+
+
+def test_text_in_another_encoding_is_refused_with_its_first_line(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("a,b\n1,ok\n2,M\u00fcller\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"line 3 of a\.csv is not UTF-8"):
+        draft_schema(path)
+
+
+@pytest.mark.parametrize("invalid", ["error", "replace"])
+def test_an_encoding_is_declared(invalid, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("name;x\nM\u00fcller;1\n\u00c5s;2\n".encode("latin-1"))
+    names = vf.Categorical("M\u00fcller", "\u00c5s")
+    declared = vf.Schema(name=names, x=vf.Numeric(0, 9, integer=True))
+    source = vf.TextFile(path, encoding="latin-1")
+    found = decode(encode(source, declared, invalid=invalid), declared)
+    assert found["name"].tolist() == ["M\u00fcller", "\u00c5s"]
+    assert draft_schema(source, invalid=invalid).confirm().columns["name"] == names
+    with pytest.raises(ValueError, match="encoding must be one that Python knows"):
+        vf.TextFile(path, encoding="klingon")

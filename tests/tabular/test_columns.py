@@ -1,9 +1,11 @@
 import datetime as dt
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import veilflow as vf
+from veilflow.tabular import decode, encode
 from veilflow.tabular.number_columns import KINDS
 from veilflow.tabular.schema import replace_column
 
@@ -136,3 +138,38 @@ def test_moments_with_a_zone_are_taken_in_utc_and_start_at_their_step():
     column = vf.Datetime("2000-01-01T01:30:00+01:00", "2000-01-02T05:59", resolution="hour")
     assert (column.start, column.end) == (dt.datetime(2000, 1, 1), dt.datetime(2000, 1, 2, 5))
     assert vf.Datetime(dt.date(1, 1, 1), dt.date(9999, 12, 31)).num_cells > 3e11
+
+
+def test_decimal_commas_and_formats_of_dates_are_declared():
+    declared = vf.Schema(
+        a=vf.Numeric(0, 10_000, resolution=0.01, decimal=",", nullable=True),
+        d=vf.Datetime("1990-01-01", "2020-01-01", resolution="day", format="%d.%m.%Y"),
+    )
+    numbers = ["1,5", "1.234,50", "7", "NA"]
+    days = ["31.12.1999", "1990-02-03", "1.2.2001", "2.1.2001"]
+    cells = {"a": numbers, "d": days}
+    found = decode(encode(pd.DataFrame(cells), declared), declared)
+    assert found["a"].tolist()[:3] == [1.5, 1234.5, 7]
+    assert found["a"].isna().tolist() == [False, False, False, True]
+    assert found["d"].dt.strftime("%Y%m%d").tolist() == [
+        "19991231",
+        "19900203",
+        "20010201",
+        "20010102",
+    ]
+    assert vf.Schema.from_json(declared.to_json()) == declared
+    assert "%d.%m.%Y" in repr(declared)
+    for wrong in (
+        "1.5",
+        "1.234",
+        "1,234.5",
+        "1.23,4",
+    ):  # by a comma's rule, each could be two numbers
+        with pytest.raises(ValueError, match="'a' has cells that are not numbers"):
+            encode(pd.DataFrame({"a": [wrong], "d": ["1.1.2000"]}), declared)
+    forgotten = vf.Schema(a=vf.Numeric(0, 1, decimal=",", unconfirmed=("low", "high")))
+    assert forgotten.forget_unconfirmed().columns["a"] == vf.Numeric(decimal=",")
+    with pytest.raises(ValueError, match="decimal"):
+        vf.Numeric(0, 1, decimal=";")
+    with pytest.raises(ValueError, match="format must be written"):
+        vf.Datetime("1990-01-01", "2020-01-01", format="day")

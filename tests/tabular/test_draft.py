@@ -9,7 +9,8 @@ import pytest
 from pyarrow import parquet
 
 import veilflow as vf
-from veilflow.tabular import decode, draft_schema, encode, open_values
+from veilflow.tabular import decode, draft, draft_schema, encode, open_values
+from veilflow.tabular.draft import draft as draft_of
 
 
 def drafted(cells, **settings):
@@ -48,6 +49,21 @@ DRAFTS = {
         ["2000-01-01T00:00:01.5", None],
         vf.Datetime("2000-01-01 00:00:01", "2000-01-01 00:00:01", nullable=True),
     ),
+    "decimal commas": (["1,5", "2", "-3,25"], vf.Numeric(-3.25, 2, resolution=0.01, decimal=",")),
+    "days first": (
+        ["31.12.1990", "1.2.1890", ""],
+        vf.Datetime(
+            "1890-02-01",
+            dt.datetime(1990, 12, 31),
+            resolution="day",
+            format="%d.%m.%Y",
+            nullable=True,
+        ),
+    ),
+    "months first": (
+        ["12/31/1990", "1/2/1990"],
+        vf.Datetime("1990-01-02", dt.datetime(1990, 12, 31), resolution="day", format="%m/%d/%Y"),
+    ),
     "nothing": ([None, None], vf.OpenCategorical(nullable=True)),
     "bytes": ([b"x"], vf.Categorical("x")),
     "no rows": ([], vf.OpenCategorical()),
@@ -65,9 +81,9 @@ def test_kinds_are_guessed_and_everything_is_unconfirmed(cells, column):
 
 ADVICE = {
     "money": (["$1,200.50", "$3.00", ""], "money or percent.*like 1234.5"),
-    "decimal commas": (["1,5", "2", "-3,25"], "money or percent.*like 1234.5"),
+    "commas and points": (["1,5", "2.5", "-3,25"], "money or percent.*like 1234.5"),
     "shares": (["5%", "12.5 %"], "money or percent"),
-    "days first": (["31.12.1990", "1.2.1890"], "dates.*1990-01-31"),
+    "days or months first": (["11/12/1990", "1/2/1890"], "dates.*1990-01-31"),
     "months first": (["12/31/90", "1/2/20"], "dates.*1990-01-31"),
     "months as words": (["5 Jan 2020", "12 Dezember 2021"], "dates.*1990-01-31"),
     "durations": (["0:30", "12:00:05"], "durations.*minutes"),
@@ -167,3 +183,68 @@ def test_real_tables_come_back_as_they_were(name):
         before = table[column].cast(found.schema.field(column).type)
         # not a comparison that shows cells where it fails
         assert before.equals(found[column]), column
+
+
+HINTS = {
+    "identifier?": range(1000, 1200),
+    "constant": [7] * 100,
+    "nearly empty": [12.5, 13.5, *[None] * 5000],
+    "code for a gap?": [-999, -999, *range(18, 90), *range(18, 90)],
+    "far value": [1e300, *np.linspace(0, 1, 100), 0.5],
+    "round numbers": [10_000 * (i * i % 97) for i in range(200)],
+}
+PLAIN = {
+    "ages": [17 + i * i % 70 for i in range(300)],
+    "money": (np.random.default_rng(0).lognormal(8, 1, 300).round(2)).tolist(),
+    "incomes": np.random.default_rng(0).integers(0, 10**7, 300).tolist(),
+    "few": [1, 2, 10**9],
+    "words": ["a", "b"] * 100,
+    "gaps": [1.0, 2.0, None] * 100,
+}
+
+
+@pytest.mark.parametrize("word", HINTS)
+def test_odd_columns_have_a_hint_without_a_value(word):
+    found = draft_of(pd.DataFrame({"a": list(HINTS[word])})).hints["a"]
+    assert [hint.word for hint in found] == [word]
+
+
+@pytest.mark.parametrize("cells", PLAIN.values(), ids=PLAIN.keys())
+def test_other_columns_have_none(cells):
+    assert draft_of(pd.DataFrame({"a": cells})).hints == {}
+
+
+def test_texts_that_all_differ_are_hinted_at_and_hints_do_not_depend_on_blocks(
+    tmp_path, monkeypatch
+):
+    frame = pd.DataFrame({"a": [f"p{i}" for i in range(500)], "b": [-99.0, -99.0, *range(498)]})
+    whole = draft_of(frame)
+    assert [hint.word for hint in whole.hints["a"]] == ["identifier?"]
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    monkeypatch.setattr(draft, "CHUNK", 64)
+    assert draft_of(tmp_path / "a.csv") == whole
+
+
+def test_hints_are_comments_of_the_file(tmp_path):
+    found = draft_of(pd.DataFrame({"a": [7] * 100}))
+    found.schema.to_file(tmp_path / "s.toml", notes={"a": [found.hints["a"][0].advice]})
+    assert "# all cells hold one value" in (tmp_path / "s.toml").read_text()
+    assert vf.Schema.from_file(tmp_path / "s.toml") == found.schema
+
+
+def test_how_cells_are_written_was_read_from_the_data_too(tmp_path):
+    """It is confirmed with the kind, and marked until then."""
+    frame = pd.DataFrame({"a": ["1,5", "2"], "d": ["31.12.1990", "1.2.1890"]})
+    schema = draft_schema(frame)
+    schema.to_file(tmp_path / "s.toml")
+    text = (tmp_path / "s.toml").read_text()
+    assert 'decimal = ","  # NOT PUBLIC' in text
+    assert 'format = "%d.%m.%Y"  # NOT PUBLIC' in text
+    assert "%d" not in repr(schema)
+    assert vf.Schema.from_file(tmp_path / "s.toml") == schema
+
+
+def test_steps_of_whole_numbers_are_drafted():
+    cells = [10_000 * (i % 90) for i in range(200)]
+    assert drafted(cells) == vf.Numeric(0, 890_000, integer=True, resolution=10_000)
+    assert drafted([*cells, 5]).resolution is None

@@ -14,12 +14,13 @@ _BODY = r'[^"]*(?:""[^"]*)*'
 _QUOTED = re.compile(rf'"({_BODY})(?:"(.*))?', re.DOTALL)
 
 
-def records(path: Path) -> Iterator[str]:
+def records(path: Path, encoding: str = "utf-8-sig") -> Iterator[str]:
     """The lines of a file that are not blank, without line ends, whatever bytes it holds.
 
-    Lines end at a line feed, a carriage return or both. Bytes that are not UTF-8 become U+FFFD.
+    Lines end at a line feed, a carriage return or both. Bytes that the encoding
+    does not have become U+FFFD.
     """
-    with open(path, encoding="utf-8-sig", errors="replace", newline=None) as file:
+    with open(path, encoding=encoding, errors="replace", newline=None) as file:
         for line in file:
             if line.strip(" \n"):  # tabs may be separators: a line of them has empty cells
                 yield line.removesuffix("\n")

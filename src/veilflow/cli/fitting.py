@@ -15,7 +15,7 @@ import typer
 
 from veilflow.cli import options
 from veilflow.cli.flags import given
-from veilflow.cli.inspect import show_plan
+from veilflow.cli.inspect import duration, show_plan
 from veilflow.cli.output import claim, note, tell
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _MARK = ".reservation"
 _LONGEST_NAME = 100
+_LONG = 300
+"""Seconds from which on a fit says beforehand how long it takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +139,9 @@ class Fitting:
         if self.flags.dry_run:
             show_plan(plan, as_json=self.flags.as_json)
             raise typer.Exit
+        about = plan.takes()
+        if about is not None and about[0] >= _LONG:
+            note(f"this fit takes {duration(*about)}")
         with self.reserved(plan, data=data) as spent:
             fitted = fit(progress=True, checkpoint=self.flags.checkpoint, save_as=self.flags.out)
             spent(fitted.ledger if ledger is None else ledger)

@@ -107,13 +107,26 @@ def show_plan(plan: "FitPlan", *, as_json: bool) -> None:
     Raises:
         BudgetError: A fit would be refused.
     """
+    from veilflow.releases.run import warn_before
+
+    warn_before(plan)
     plan = plan.checked()
     entries = describe_ledger(plan.ledger, delta=plan.budget.delta)
     result = {"plan": plain(plan), "guarantee": plan.guarantee.to_json(), "ledger": entries}
     shown = _choices(plan) | {release.purpose: _settings(release) for release in plan.releases}
     settings = [f"  {name}: {text}" for name, text in shown.items() if text]
     opening = f"nothing was spent. A fit would be\n{statement(plan.guarantee)}"
+    about = plan.takes()
+    if about is not None:
+        result["about"] = {"seconds": about[0], "gigabytes": about[1]}
+        opening += f"\nand takes {duration(*about)}"
     emit(result, opening, ledger_table(entries), *settings, as_json=as_json)
+
+
+def duration(seconds: float, gigabytes: float) -> str:
+    """About how long, and how much memory."""
+    amount = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
+    return f"about {amount} on two cores, and {gigabytes:.2g} GB of memory"
 
 
 def _choices(plan: "FitPlan") -> dict[str, str]:

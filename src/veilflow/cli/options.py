@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,6 +26,9 @@ PolicyFile = Annotated[
     Path | None,
     typer.Option(help="TOML file of what is allowed; else VEILFLOW_POLICY, or policy.toml here."),
 ]
+Encoding = Annotated[
+    str | None, typer.Option(help="How text is encoded, such as latin-1; otherwise UTF-8.")
+]
 Seed = Annotated[int | None, typer.Option(help="Repeat the same random draws.")]
 
 # a test compares these words with those of the library
@@ -34,6 +37,13 @@ Invalid = Annotated[
     InvalidCells,
     typer.Option(help="What to do with cells, and lines of text, that are not as declared."),
 ]
+
+
+def as_text(data: Path, encoding: str | None) -> Any:
+    """A file of data, with its encoding if one is declared."""
+    from veilflow.tabular.text import TextFile
+
+    return data if encoding is None else TextFile(data, encoding)
 
 
 @dataclass(frozen=True, kw_only=True)

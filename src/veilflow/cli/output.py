@@ -1,5 +1,7 @@
 """How commands speak: results on standard output, everything else on standard error.
 
+With --json, an error is an object on standard output, too: {"error": ..., "kind": ...}.
+
 Exit codes: 0 success; 2 flags, settings or data that cannot be used; 130 interrupted; 1 any other
 failure. Set VEILFLOW_TRACEBACK=1 to see where an
 error came from.
@@ -50,21 +52,47 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
         except (BrokenPipeError, typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:
-            code, message = 130, "interrupted. No result was written."
+            code, kind, message = 130, "interrupted", _interrupted(values)
         except (ValueError, TypeError) as error:
-            code, message = (1, _unexpected(error)) if _is_foreign(error) else (2, str(error))
-        except (VeilflowError, ImportError) as error:  # an extra is not installed
+            foreign = _is_foreign(error)
+            code, kind, message = 2, "usage", str(error)
+            if foreign:
+                code, kind, message = 1, "unexpected", _unexpected(error)
+        except VeilflowError as error:
             code, message = 1, str(error)
+            kind = type(error).__name__.removesuffix("Error").lower()
+        except ImportError as error:  # an extra is not installed
+            code, kind, message = 1, "missing", str(error)
         except OSError as error:
-            code, message = 1, _file_problem(error)
+            code, kind, message = 1, "file", _file_problem(error)
         except MemoryError:
-            code, message = 1, "not enough memory. Use fewer rows, or a smaller batch_size."
+            code, kind = 1, "memory"
+            message = "not enough memory. Use fewer rows, or a smaller batch_size."
         except Exception as error:
-            code, message = 1, _unexpected(error)
-        _say(f"error: {in_flags(message, command)}", style="bold red")
+            code, kind, message = 1, "unexpected", _unexpected(error)
+        message = in_flags(message, command)
+        _say(f"error: {message}", style="bold red")
+        if values.get("as_json"):
+            emit({"error": safe(message), "kind": kind}, as_json=True)
         raise typer.Exit(code)
 
     return run
+
+
+def _interrupted(values: Mapping[str, Any]) -> str:
+    """What an interrupt means for a command with these flags."""
+    message = "interrupted. No result was written."
+    if "checkpoint" not in values:
+        return message
+    checkpoint = values["checkpoint"]
+    if checkpoint is None:
+        return (
+            f"{message} Nothing of the fit was kept, and what it had released counts as spent. With "
+            "--checkpoint FILE, a fit can be resumed."
+        )
+    if not checkpoint.exists():
+        return f"{message} There is no checkpoint yet: start again."
+    return f"{message} The same command resumes from {checkpoint}, and pays for nothing twice."
 
 
 def in_flags(message: str, command: Callable[..., Any]) -> str:

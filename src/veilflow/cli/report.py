@@ -1,6 +1,7 @@
 """`veilflow report`: a card to publish, or, with data, a report to keep."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ def report(
     labels: Path | None = None,
     show_images: bool = False,
     audit: list[Path] | None = None,
+    encoding: options.Encoding = None,
     publish: bool = False,
     policy: options.PolicyFile = None,
     force: options.Force = False,
@@ -50,7 +52,7 @@ def report(
             "--publish, or leave out --data for the release card."
         )
     only = {"--test": test, "--label": label, "--labels": labels, "--audit": audit}
-    only["--show-images"] = show_images
+    only |= {"--show-images": show_images, "--encoding": encoding}
     if data is None:
         refuse(only, "is for the curator's report: give --data, too.")
     from veilflow.models import artifact, registry
@@ -69,7 +71,7 @@ def report(
         rules.check_guarantee(fitted.guarantee)
     settings = {"label": label, "labels": labels, "show_images": show_images}
     settings["audit"] = [_read_audit(path) for path in audit or []]
-    _curator(fitted, out, data, test, settings, as_json=as_json)
+    _curator(fitted, out, data, test, settings, encoding, as_json=as_json)
 
 
 def _card(content: Any, out: Path, *, publish: bool, as_json: bool) -> None:
@@ -94,13 +96,18 @@ def _curator(
     data: Path,
     test: Path | None,
     settings: dict[str, Any],
+    encoding: str | None,
     *,
     as_json: bool,
 ) -> None:
     from veilflow.reports.curator import curator_report
     from veilflow.reports.render import write_curator
 
-    sources: dict[str, Any] = {"data": data, "test": test}
+    files = {"data": data, "test": test}
+    sources: dict[str, Any] = {
+        name: None if file is None else options.as_text(file, encoding)
+        for name, file in files.items()
+    }
     measured = data if test is None else test
     if is_classifier(fitted) and is_series(measured):
         series = read_series(measured)
@@ -116,8 +123,9 @@ def _curator(
 def _check_folder(out: Path, names: tuple[str, ...], *, force: bool) -> None:
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out} is not a folder. Choose another name.")
-    if not out.resolve().parent.is_dir():
-        raise ValueError(f"the folder of --out {out} does not exist. Create it first.")
+    above = next(folder for folder in out.resolve().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise ValueError(f"--out {out} cannot be created in {above}. Choose another folder.")
     for name in names:
         if (out / name).exists() and not force:
             raise ValueError(

@@ -60,6 +60,7 @@ def table(
     flow: Flow = Flow.CODES,
     warm_start: str | None = None,
     extra: Extra = Extra.ERROR,
+    encoding: options.Encoding = None,
     invalid: options.Invalid = options.InvalidCells.ERROR,
 ) -> None:
     """Learn a table of numbers, categories, dates and gaps (DP-HFlow).
@@ -116,6 +117,7 @@ def table(
     )
 
     def fit(**how: Any) -> Any:
-        return model.fit(data, extra=str(extra), invalid=str(invalid), **how)
+        source = options.as_text(data, encoding)
+        return model.fit(source, extra=str(extra), invalid=str(invalid), **how)
 
     fitting.finish(model.plan(), fit, data=data)

@@ -70,6 +70,7 @@ def score(
     data: options.File,
     output: options.Output,
     label: str | None = None,
+    encoding: options.Encoding = None,
     reveal: bool = False,
 ) -> None:
     """Write the log density of every row of a file. Scores of private rows are private too.
@@ -99,10 +100,11 @@ def score(
     else:
         refuse({"--label": label}, _OF_IMAGES)
         rows, name, words = "rows", "log_prob", "log density"
+        source = options.as_text(data, encoding)
         if is_table(fitted):
-            scores = fitted.log_prob(data, extra="ignore")
+            scores = fitted.log_prob(source, extra="ignore")
         else:
-            scores = fitted.log_prob(read_rows(data, columns=fitted.columns))
+            scores = fitted.log_prob(read_rows(source, columns=fitted.columns))
     # as private as the rows they are about
     write_rows(Rows(scores.reshape(-1, 1), (name,)), out, mode=0o600)
     warning = unprotected(
@@ -122,6 +124,7 @@ def impute(
     model: options.Model,
     data: options.File,
     output: options.Output,
+    encoding: options.Encoding = None,
     seed: options.Seed = None,
 ) -> None:
     """Fill the gaps of a table with draws from a table model, given the other cells of each row.
@@ -140,14 +143,15 @@ def impute(
     fitted = registry.load(model)
     if not is_table(fitted):
         raise ValueError(f"{model} is no model of a table: it knows no gaps. Fit one by fit table.")
-    filled = fitted.impute(data, seed=seed, like="pyarrow", extra="ignore")
-    _note_left_out(data, fitted.columns)
+    source = options.as_text(data, encoding)
+    filled = fitted.impute(source, seed=seed, like="pyarrow", extra="ignore")
+    _note_left_out(source, fitted.columns)
     write_tables([filled], output.out, schema=filled.schema, mode=0o600)
     warning = unprotected("the filled rows are as private as the rows")
     emit({"out": output.out, **warning}, f"wrote {output.out}", as_json=output.as_json)
 
 
-def _note_left_out(data: Path, columns: tuple[str, ...]) -> None:
+def _note_left_out(data: Any, columns: tuple[str, ...]) -> None:
     """Say which columns of a table are not in the result, because the model does not know them."""
     from veilflow.tabular.frames import open_table
 

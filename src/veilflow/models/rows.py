@@ -29,7 +29,7 @@ _CHUNK = 4096
 """Rows scored at once by one compiled program."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RowPlan(FitPlan):
     """The plan of a fit to rows.
 

@@ -25,7 +25,7 @@ SLACK = "distance of grid noise from Gaussian"
 """Purpose of the entry that pays for noise that is Gaussian only up to a tiny distance."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class FitPlan(Tagged):
     """What a fit will do. A plan is public: it is the same whatever the records are.
 
@@ -100,6 +100,21 @@ class FitPlan(Tagged):
             _check_grids(one)
         self.budget.admit(self.ledger)
         return self
+
+    def concerns(self, num_records: int) -> tuple[str, ...]:
+        """What a person should know before paying, by public facts, each in a sentence.
+
+        Args:
+            num_records: The number of records, declared or released.
+        """
+        return ()
+
+    def takes(self) -> tuple[float, float] | None:
+        """About how many seconds and gigabytes a fit takes, by public facts; None if unknown."""
+        return None
+
+    def __repr__(self) -> str:
+        return str(self)  # the fields make pages; `plain(plan)` has them all
 
     def __str__(self) -> str:
         shares = {purpose: share for purpose, *share in self.ledger.shares(self.budget.delta)}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Self
 
-from veilflow._core.errors import NotPrivateWarning, PrivacyError
+from veilflow._core.errors import FewRecordsWarning, NotPrivateWarning, PrivacyError
 from veilflow._core.keys import Secret
 from veilflow.engine.checkpoint import Checkpoint
 from veilflow.engine.progress import counting_bar
@@ -187,3 +187,5 @@ def warn_before(plan: FitPlan) -> None:
         )
     if plan.num_records is not None:
         plan.budget.warn_if_weak(plan.num_records)
+        for concern in plan.concerns(plan.num_records):
+            warnings.warn(concern, FewRecordsWarning, stacklevel=4)

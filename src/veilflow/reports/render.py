@@ -57,7 +57,7 @@ def curator_html(values: dict[str, Any]) -> str:
 def write_card(card: "ReleaseCard", folder: str | os.PathLike[str]) -> dict[str, Path]:
     """Write `card.html`, `card.md` and `card.json` into a folder, which is created if need be."""
     folder = Path(folder)
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     texts = dict(
         zip(CARD_FILES, (card_html(card), card_markdown(card), card_json(card)), strict=True)
     )
@@ -71,7 +71,7 @@ def write_card(card: "ReleaseCard", folder: str | os.PathLike[str]) -> dict[str,
 def write_curator(html: str, folder: str | os.PathLike[str]) -> Path:
     """Write `curator.html`, which only its owner may read."""
     folder = Path(folder)
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / CURATOR_FILE
     _check_place(path, other=CARD_MARK, what="a curator's report")
     store.write_atomic(path, html.encode("utf-8"), mode=0o600)

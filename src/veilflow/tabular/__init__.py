@@ -29,6 +29,7 @@ from veilflow.tabular.raw import open_values
 from veilflow.tabular.satisfaction import satisfied
 from veilflow.tabular.schema import Schema
 from veilflow.tabular.stream import write_chunks
+from veilflow.tabular.text import TextFile
 
 __all__ = [
     "Allowed",
@@ -52,6 +53,7 @@ __all__ = [
     "Rows",
     "Schema",
     "Sum",
+    "TextFile",
     "decode",
     "draft_schema",
     "encode",

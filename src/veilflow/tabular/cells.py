@@ -7,6 +7,7 @@ it is a declared value. Messages name the column, and never quote a cell.
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from veilflow.tabular.words import MISSING_WORDS, WrongType, array_words, type_n
 arrow: Any = compute  # pyarrow makes its functions when imported, unseen by type checkers
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?$"
+_COMMA = r"^[+-]?(\d+|\d{1,3}(\.\d{3})+),\d*([eE][+-]?\d+)?$|^[+-]?,\d+$"
 _MOMENT = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$"
 _LIKELY_MOMENT = r"^\d{4}-\d\d-\d\d([ T].*)?$|^\d{8}(T.*)?$"
 _TRUTHS = {
@@ -45,8 +47,9 @@ _NOT_LISTED = (
     "public, or declare an open column, whose values are discovered for a share of the budget."
 )
 _NO_NUMBERS = (
-    "has cells that are not numbers. Write them with a decimal point, without separators of "
-    "thousands and without signs of money or percent, or declare another kind of column."
+    "has cells that are not numbers. Write them without separators of thousands and without signs of "
+    'money or percent, declare decimal = "," if they have decimal commas, or declare another kind of '
+    "column."
 )
 _UNREADABLE = {
     "numeric": _NO_NUMBERS,
@@ -54,7 +57,7 @@ _UNREADABLE = {
     "clock": "has cells that are not times of day. Write them as whole numbers hhmm, such as 930 or "
     "2359.",
     "datetime": "has cells that are not dates or times. Write them like 1990-01-31 or "
-    "1990-01-31T12:00:00.",
+    '1990-01-31T12:00:00, or declare how they are written: format = "%d.%m.%Y".',
     "boolean": "has cells that are neither true nor false. Write true and false, yes and no, or 1 "
     "and 0.",
     "categorical": _NOT_LISTED,
@@ -101,9 +104,9 @@ def read_column(
     """
     try:
         if isinstance(column, Datetime):
-            cells = moments(array)
+            cells = moments(array, column.format)
         elif isinstance(column, Numeric):
-            cells = numbers(array)
+            cells = numbers(array, decimal=column.decimal)
         elif isinstance(column, Boolean):
             cells = _by_text(array, _lookup(lambda word: _TRUTHS.get(word.lower())))
         elif isinstance(column, Listed) and isinstance(column.values[0], int):
@@ -142,8 +145,10 @@ def wrong_type(name: str, column: Column, error: WrongType) -> ValueError:
     )
 
 
-def numbers(array: pa.Array) -> Cells:
-    """Numbers in double precision; NaN is a missing cell."""
+def numbers(array: pa.Array, *, decimal: str = ".") -> Cells:
+    """Numbers in double precision; NaN is a missing cell. Text has this decimal mark."""
+    if decimal == ",":
+        array = _with_points(array)
     doubles = _doubles(array)
     if doubles is None:
         return _by_text(array, _parse_numbers)
@@ -151,11 +156,16 @@ def numbers(array: pa.Array) -> Cells:
     return Cells(values, np.isnan(values), np.zeros(len(values), bool))
 
 
-def moments(array: pa.Array) -> Cells:
-    """Microseconds since 1970, in UTC where cells have a time zone."""
+def moments(array: pa.Array, form: str | None = None) -> Cells:
+    """Microseconds since 1970, in UTC where cells have a time zone.
+
+    Args:
+        array: The cells.
+        form: How texts are written, besides the usual ways.
+    """
     kind = array.type
     if not pa.types.is_date(kind) and not pa.types.is_timestamp(kind):
-        return _by_text(array, _parse_moments)
+        return _by_text(array, partial(_parse_moments, form=form))
     if pa.types.is_date32(kind):
         scale, counts = 86_400_000_000, array.cast(pa.int32())
     else:
@@ -189,6 +199,12 @@ def texts(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
 def say_nothing(words: pa.Array) -> Bool[np.ndarray, " n"]:
     """Which texts stand for a missing cell."""
     return _silent(words).to_numpy(zero_copy_only=False)
+
+
+def is_text(array: pa.Array) -> bool:
+    """Whether cells are text, which could be written in several ways."""
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    return pa.types.is_large_string(kind) or pa.types.is_string(kind)
 
 
 def _silent(words: pa.Array) -> pa.Array:
@@ -237,7 +253,20 @@ def _parse_numbers(words: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return values, good.to_numpy(zero_copy_only=False)
 
 
-def _parse_moments(words: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def _with_points(array: pa.Array) -> pa.Array:
+    """Text of numbers with decimal commas, written with points; 1.5 could be either, so it is none."""
+    if not is_text(array):
+        return array
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    words = arrow.utf8_trim_whitespace(valid_text(array.cast(pa.large_string())))
+    good = arrow.match_substring_regex(words, _COMMA)
+    plain = arrow.replace_substring(arrow.replace_substring(words, ".", ""), ",", ".")
+    marked = arrow.match_substring_regex(words, "[.,]")
+    return arrow.if_else(good, plain, arrow.if_else(marked, OTHER, words))
+
+
+def _parse_moments(words: pa.Array, form: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     simple = arrow.match_substring_regex(words, _MOMENT)
     likely = arrow.match_substring_regex(words, _LIKELY_MOMENT).to_numpy(zero_copy_only=False)
     try:
@@ -247,13 +276,15 @@ def _parse_moments(words: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         values = np.full(len(words), _FIRST - 1)
     for place in np.flatnonzero((values < _FIRST) & likely):
         values[place] = _parse_moment(words[int(place)].as_py())
+    for place in np.flatnonzero(values < _FIRST) if form is not None else ():
+        values[place] = _parse_moment(words[int(place)].as_py(), form)
     return values, values >= _FIRST
 
 
-def _parse_moment(word: str) -> int:
+def _parse_moment(word: str, form: str | None = None) -> int:
     """Microseconds since 1970; before all dates if the word is none."""
     try:
-        moment = dt.datetime.fromisoformat(word)
+        moment = dt.datetime.strptime(word, form) if form else dt.datetime.fromisoformat(word)
         if moment.tzinfo is not None:
             moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):

@@ -42,6 +42,8 @@ class Column(ABC):
 
     kind: ClassVar[str] = ""
     facts: ClassVar[tuple[str, ...]] = ("kind", "nullable")
+    settings: ClassVar[tuple[str, ...]] = ()
+    """What else is declared: it belongs to the kind, and is confirmed with it."""
     has_position: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -79,7 +81,7 @@ class Column(ABC):
         if "kind" in self.unconfirmed:
             return "Column(?)"  # which facts a column has would tell its kind
         known, parts = {field.name: field for field in fields(self)}, []
-        for name in (*self.facts[1:-1], "max_values", "nullable"):
+        for name in (*self.facts[1:-1], *self.settings, "nullable"):
             if name not in known:
                 continue
             value = getattr(self, name)
@@ -100,6 +102,8 @@ class Numeric(Column):
         high: The largest value, inclusive; None if `low` is.
         integer: Whether values are whole numbers.
         resolution: The step between neighboring values, counted from `low`: 0.01 for cents.
+        decimal: The decimal mark in text, "." or ","; with ",", points may group thousands where there
+            is a comma: 1.234,50.
         nullable: Whether cells may be missing.
         unconfirmed: See `Column`.
     """
@@ -109,14 +113,17 @@ class Numeric(Column):
     _: KW_ONLY
     integer: bool = False
     resolution: float | None = None
+    decimal: str = "."
 
     kind: ClassVar[str] = "numeric"
+    settings: ClassVar[tuple[str, ...]] = ("decimal",)
     facts: ClassVar[tuple[str, ...]] = ("kind", "low", "high", "integer", "resolution", "nullable")
     has_position: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         convert(self, integer=flag, resolution=optional(positive))
+        check.one_of((".", ","), decimal=self.decimal)
         if (self.low is None) != (self.high is None):
             raise ValueError("low and high must both be given, or both be None (discovered, paid).")
         convert(self, low=optional(self._plain), high=optional(self._plain))
@@ -225,6 +232,7 @@ class OpenCategorical(Column):
     max_values: int = 1000
 
     kind: ClassVar[str] = "open"
+    settings: ClassVar[tuple[str, ...]] = ("max_values",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -264,6 +272,8 @@ class Datetime(Column):
         start: The earliest moment, as a datetime, a date or text such as "1990-01-31T12:00".
         end: The latest moment, inclusive; a date means the whole day.
         resolution: "second", "minute", "hour" or "day".
+        format: How text is written, as for `datetime.strptime`: "%d.%m.%Y" for 31.01.1990. Cells like
+            1990-01-31 are read in any case.
         nullable: Whether cells may be missing.
         unconfirmed: See `Column`.
     """
@@ -272,8 +282,10 @@ class Datetime(Column):
     end: dt.datetime
     _: KW_ONLY
     resolution: str = "second"
+    format: str | None = None
 
     kind: ClassVar[str] = "datetime"
+    settings: ClassVar[tuple[str, ...]] = ("format",)
     facts: ClassVar[tuple[str, ...]] = ("kind", "start", "end", "resolution", "nullable")
     has_position: ClassVar[bool] = True
 
@@ -283,13 +295,17 @@ class Datetime(Column):
         end: dt.date | str,
         *,
         resolution: str = "second",
+        format: str | None = None,
         nullable: bool = False,
         unconfirmed: Sequence[str] = (),
     ) -> None:
+        if format is not None and not (isinstance(format, str) and "%" in format):
+            raise ValueError("format must be written like %d.%m.%Y, as for datetime.strptime.")
         check.one_of(tuple(_SECONDS), resolution=resolution)
         step = dt.timedelta(seconds=_SECONDS[resolution])
         _set(self, start=moment("start", start, step), end=moment("end", end, step))
-        _set(self, resolution=resolution, nullable=nullable, unconfirmed=unconfirmed)
+        _set(self, resolution=resolution, format=format)
+        _set(self, nullable=nullable, unconfirmed=unconfirmed)
         self.__post_init__()
         if self.start > self.end:
             raise ValueError("start must not be after end.")

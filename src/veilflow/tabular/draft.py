@@ -9,6 +9,7 @@ import datetime as dt
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from veilflow.tabular.columns import (
     Numeric,
     OpenCategorical,
 )
+from veilflow.tabular.draft_hints import Hint, Observed
 from veilflow.tabular.facts import EPOCH, EXACT, OTHER
 from veilflow.tabular.frames import CHUNK, open_table
 from veilflow.tabular.schema import Schema
@@ -35,7 +37,18 @@ from veilflow.tabular.words import WrongType
 arrow: Any = compute  # pyarrow makes its functions when imported, unseen by type checkers
 
 _RESOLUTIONS = (0.1, 0.01, 0.001)
+_COARSE = tuple(10**power for power in range(9, 0, -1))
+_MULTIPLES = 20
+"""Numbers that must be there, and multiples in their range, for a step to be more than chance."""
 _STEPS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+_FORMS = {
+    "%d.%m.%Y": r"^\d{1,2}\.\d{1,2}\.\d{4}$",
+    "%d/%m/%Y": r"^\d{1,2}/\d{1,2}/\d{4}$",
+    "%m/%d/%Y": r"^\d{1,2}/\d{1,2}/\d{4}$",
+    "%d-%m-%Y": r"^\d{1,2}-\d{1,2}-\d{4}$",
+    "%m-%d-%Y": r"^\d{1,2}-\d{1,2}-\d{4}$",
+}
+"""Formats of dates that are drafted, and what they look like."""
 _TRUTHS = {"true", "false"}
 _MONEY = "$€£¥₹"
 _PLAIN = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -64,6 +77,25 @@ def draft_schema(
     Returns:
         The draft. It holds values of the data: keep it as private as they are.
     """
+    return draft(source, label=label, max_categories=max_categories, invalid=invalid).schema
+
+
+class Draft(NamedTuple):
+    """A drafted schema, and what is odd about its columns. Both hold facts about the data."""
+
+    schema: Schema
+    hints: dict[str, list[Hint]]
+    """By column; only of columns about which there is something to say."""
+
+
+def draft(
+    source: Any,
+    *,
+    label: str | None = None,
+    max_categories: int = 100,
+    invalid: str = "error",
+) -> Draft:
+    """Draft a schema as `draft_schema` does, with hints about columns that a person should look at."""
     check.count(max_categories=max_categories)
     check.one_of(("error", "replace"), invalid=invalid)
     names, blocks = open_table(source, chunk=CHUNK, by_line=invalid == "replace")
@@ -83,8 +115,9 @@ def draft_schema(
     for name, column in columns.items():
         advice = seen[name].style.advice(column)
         if advice is not None:
-            warnings.warn(f"column {name!r} {advice}", stacklevel=2)
-    return Schema(columns, label=label)
+            warnings.warn(f"column {name!r} {advice}", stacklevel=3)
+    hints = {name: seen[name].hints(column) for name, column in columns.items()}
+    return Draft(Schema(columns, label=label), {name: some for name, some in hints.items() if some})
 
 
 @dataclass
@@ -96,16 +129,25 @@ class _Seen:
     words: set[str] | None = field(default_factory=set)
     numbers: "_Range | None" = field(default_factory=lambda: _Range(reading.numbers))
     moments: "_Range | None" = field(default_factory=lambda: _Range(reading.moments))
+    commas: "_Range | None" = field(default_factory=lambda: _Range(_commas))
+    """The range of numbers with decimal commas."""
+    written: dict[str, "_Range"] = field(
+        default_factory=lambda: {form: _Range(partial(_written_as, form)) for form in _FORMS}
+    )
+    """The range of dates, by each format in which all of them can be read."""
     whole: bool = True
     resolutions: tuple[float, ...] = _RESOLUTIONS
     step: int = _STEPS["day"]
+    coarse: tuple[int, ...] = _COARSE
     style: "_Style" = field(default_factory=lambda: _Style())
+    observed: Observed = field(default_factory=Observed)
 
     def add(self, array: pa.Array) -> None:
         """Look at more cells."""
         words, places = reading.texts(array)
         silent = reading.say_nothing(words)
         self.any_missing |= bool((places < 0).any() or silent.any())
+        spoken = np.where(np.append(silent, True)[places], -1, places)
         words = words.filter(~silent).unique()
         if self.words is not None:
             # too many for a list are not kept: there may be millions
@@ -114,15 +156,27 @@ class _Seen:
             self.words = self.words if few and len(self.words) <= self.max_categories else None
         self.style.add(words)
         if _any_code(words):
-            self.numbers = None
+            self.numbers = self.commas = None
         self.numbers = self.numbers and self.numbers.add(array)
         if self.numbers is not None and not self.numbers.empty:
             self.moments = None  # no number is a date, and it would take long to find that out
         self.moments = self.moments and self.moments.add(array)
-        if self.numbers is not None:
-            self._refine_numbers(self.numbers.last)
-        if self.moments is not None:
-            self._refine_moments(self.moments.last)
+        self.commas = self.commas and self.commas.add(array)
+        self.written = {f: x for f, one in self.written.items() if (x := one.add(array))}
+        numbers, moments = self.numbers or self.commas, self.moments or self._written()
+        if numbers is not None:
+            self._refine_numbers(numbers.last)
+        if moments is not None:
+            self._refine_moments(moments.last)
+        self.observed.add(words, spoken, None if numbers is None else numbers.last)
+
+    def hints(self, column: Column) -> list[Hint]:
+        """What is odd about the cells, drafted as this column."""
+        return self.observed.hints(
+            is_number=isinstance(column, Numeric),
+            is_text=isinstance(column, OpenCategorical),
+            step=column.resolution if isinstance(column, Numeric) else None,
+        )
 
     def _refine_numbers(self, values: np.ndarray) -> None:
         self.whole &= bool(np.all(values == np.floor(values)) and np.all(np.abs(values) <= EXACT))
@@ -131,6 +185,8 @@ class _Seen:
             for digits, step in enumerate(_RESOLUTIONS, 1)
             if step in self.resolutions and np.array_equal(np.round(values, digits), values)
         )
+        if self.coarse and len(values):
+            self.coarse = tuple(step for step in self.coarse if not np.any(values % step))
 
     def _refine_moments(self, values: np.ndarray) -> None:
         self.step = next(
@@ -147,10 +203,15 @@ class _Seen:
             if few and self.whole and (is_label or self.words == {"0", "1"}):
                 return self._list(sorted({int(float(word)) for word in self.words or ()}))
             return self._numeric(self.numbers)
-        if self.moments is not None and not self.moments.empty:
-            start, end = (EPOCH + dt.timedelta(microseconds=int(x)) for x in self.moments.ends)
+        if self.commas is not None and not self.commas.empty:
+            return self._numeric(self.commas, decimal=",")
+        moments, form = self.moments, None
+        if moments is None:
+            moments, form = self._written(), next(iter(self.written), None)
+        if moments is not None and not moments.empty:
+            start, end = (EPOCH + dt.timedelta(microseconds=int(x)) for x in moments.ends)
             word = next(word for word, step in _STEPS.items() if step == self.step)
-            return _draft(Datetime, start, end, resolution=word, nullable=nullable)
+            return _draft(Datetime, start, end, resolution=word, format=form, nullable=nullable)
         if few:
             return self._list(sorted(self.words or ()))
         return _draft(OpenCategorical, nullable=nullable)
@@ -158,16 +219,24 @@ class _Seen:
     def _list(self, values: list[Any]) -> Column:
         return _draft(Categorical, *values, nullable=self.any_missing)
 
-    def _numeric(self, numbers: "_Range") -> Column:
+    def _written(self) -> "_Range | None":
+        """The dates, if there is one way to read all of them: 1.2.1990 is in February or in January."""
+        return next(iter(self.written.values())) if len(self.written) == 1 else None
+
+    def _numeric(self, numbers: "_Range", **how: Any) -> Column:
         low, high = numbers.ends
         if self.whole and high - low < MAX_CELLS:
-            return _draft(Numeric, int(low), int(high), integer=True, nullable=self.any_missing)
+            # of few numbers, all may be round by chance
+            wide = [s for s in self.coarse if high - low >= _MULTIPLES * s]
+            step = wide[0] if wide and self.observed.present >= _MULTIPLES else None
+            facts = {"integer": True, "resolution": step, "nullable": self.any_missing, **how}
+            return _draft(Numeric, int(low), int(high), **facts)
         step = self.resolutions[0] if self.resolutions else None
         if step is not None and (high - low) / step > MAX_CELLS / 2:
             step = None
         if low == high and step is None:
             high = low + max(1.0, abs(low))  # a range must have some width
-        return _draft(Numeric, low, high, resolution=step, nullable=self.any_missing)
+        return _draft(Numeric, low, high, resolution=step, nullable=self.any_missing, **how)
 
 
 @dataclass
@@ -195,6 +264,23 @@ class _Range:
         return self
 
 
+def _commas(array: pa.Array) -> Cells:
+    if not reading.is_text(array):
+        raise WrongType  # numbers have no mark
+    return reading.numbers(array, decimal=",")
+
+
+def _written_as(form: str, array: pa.Array) -> Cells:
+    """Dates of text in one format; quickly refused where some text is no date at all."""
+    if not reading.is_text(array):
+        raise WrongType
+    words, _ = reading.texts(array)
+    spoken = words.filter(~reading.say_nothing(words))
+    if _count(spoken, _FORMS[form]) < len(spoken):
+        raise WrongType
+    return reading.moments(array, form)
+
+
 class _Habit(NamedTuple):
     """A way of writing: patterns that every cell and that some cell fits, and what to do about it."""
 
@@ -212,15 +298,16 @@ _HABITS = (
         rf"[{_MONEY},%'\x{{2019}}]",
         _TEXT,
         "looks like numbers with commas or signs of money or percent. It is drafted as text: write "
-        "numbers like 1234.5 to have them learned as numbers.",
+        'numbers like 1234.5, or declare kind = "numeric" and decimal = ",", to have them learned as '
+        "numbers.",
     ),
     _Habit(
         r"^(\d{4}[./-]\d{1,2}[./-]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})"
         r"|\d{1,2}[ -][A-Za-z]{3,9}[ ,-]+\d{2,4}|[A-Za-z]{3,9} \d{1,2},? \d{4})([ T].*)?$",
         "",
         _TEXT,
-        "looks like dates. It is drafted as text: write dates like 1990-01-31 to have them learned as "
-        "dates.",
+        "looks like dates. It is drafted as text: write dates like 1990-01-31, or declare kind = "
+        '"datetime" and format = "%d/%m/%Y", to have them learned as dates.',
     ),
     _Habit(
         r"^[+-]?\d+:\d\d(:\d\d([.]\d+)?)?$",
@@ -282,7 +369,7 @@ class _Style:
 
 
 def _count(words: pa.Array, pattern: str) -> int:
-    return arrow.sum(arrow.match_substring_regex(words, pattern)).as_py()
+    return arrow.sum(arrow.match_substring_regex(words, pattern)).as_py() or 0
 
 
 def _any_code(words: pa.Array) -> bool:

@@ -1,6 +1,7 @@
 """Tables of any library or file as columns of pyarrow, a block of rows at a time; and back."""
 
 import contextlib
+import importlib.util
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from pyarrow import ipc, parquet
 
 from veilflow.tabular.cells import texts
 from veilflow.tabular.stream import check_names, file_format
-from veilflow.tabular.text import open_csv
+from veilflow.tabular.text import encoding_of, open_csv
 from veilflow.tabular.words import WrongType, number_word, object_cells
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -69,7 +70,7 @@ def open_table(
         OSError: If there is no such file, or it may not be read.
     """
     if isinstance(source, str | os.PathLike):
-        table = _open_file(Path(source), chunk, by_line, columns)
+        table = _open_file(Path(source), chunk, by_line, columns, encoding_of(source))
     else:
         frame = as_frame(source)
         if frame is None:
@@ -93,6 +94,11 @@ def to_library(table: pa.Table, library: str) -> Any:
     if library == "polars":
         import narwhals as nw
 
+        if importlib.util.find_spec("polars") is None:
+            raise ImportError(
+                "like='polars' needs polars, which is not installed: pip install polars. Or ask for "
+                "'pandas' or 'pyarrow'."
+            )
         return nw.from_arrow(table, backend="polars").to_native()
     import pandas as pd
 
@@ -171,12 +177,14 @@ def blocks_of(tables: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[Block]:
     return (lambda place, table=table: one_array(table.column(place)) for table in tables)
 
 
-def _open_file(path: Path, chunk: int, by_line: bool, columns: Sequence[str] | None) -> Blocks:
+def _open_file(
+    path: Path, chunk: int, by_line: bool, columns: Sequence[str] | None, encoding: str
+) -> Blocks:
     if file_format(path) in ("npz", "npy"):
         raise ValueError(f"{path.name} holds an array. Give a .csv, .tsv, .parquet or .arrow file.")
     kind = existing_format(path)
     if kind == "csv":
-        names, named, tables = open_csv(path, chunk=chunk, by_line=by_line)
+        names, named, tables = open_csv(path, chunk=chunk, by_line=by_line, encoding=encoding)
         if not named:
             raise ValueError(
                 f"{path.name} has no header line. Add one that names every column as in the schema."

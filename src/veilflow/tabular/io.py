@@ -27,7 +27,7 @@ from veilflow.tabular.frames import (
     open_table,
 )
 from veilflow.tabular.stream import check_names, write_chunks
-from veilflow.tabular.text import open_csv
+from veilflow.tabular.text import encoding_of, open_csv
 from veilflow.tabular.words import WrongType
 
 
@@ -93,7 +93,7 @@ def read_rows(source: Any, *, columns: Sequence[str] | None = None, invalid: str
     if columns is not None:
         check_names(columns)
     if isinstance(source, str | os.PathLike):
-        return _read_file(Path(source), columns, invalid)
+        return _read_file(Path(source), columns, invalid, encoding_of(source))
     if as_frame(source) is not None:
         return _from_table(open_table(source, chunk=CHUNK), columns, invalid)
     return _from_array(source, columns, invalid)
@@ -131,13 +131,13 @@ def write_rows(
     write_chunks(chunks, path, num_rows=num_rows, dim=dim, columns=rows.columns, mode=mode)
 
 
-def _read_file(path: Path, columns: Sequence[str] | None, invalid: str) -> Rows:
+def _read_file(path: Path, columns: Sequence[str] | None, invalid: str, encoding: str) -> Rows:
     kind = existing_format(path)
     if kind in ("npz", "npy"):
         return _read_numpy(path, columns, invalid)
     if kind != "csv":
         return _from_table(open_table(path, chunk=CHUNK, columns=columns), columns, invalid)
-    names, named, tables = open_csv(path, chunk=CHUNK, by_line=invalid == "keep")
+    names, named, tables = open_csv(path, chunk=CHUNK, by_line=invalid == "keep", encoding=encoding)
     # a name from the first line may be a cell: it is quoted only if the caller has named it
     table = Blocks(tuple(names), blocks_of(tables))
     if named:

@@ -47,6 +47,7 @@ class Clock(Numeric):
     """
 
     kind: ClassVar[str] = "clock"
+    settings: ClassVar[tuple[str, ...]] = ()
     facts: ClassVar[tuple[str, ...]] = ("kind", "low", "high", "nullable")
 
     def __init__(
@@ -83,6 +84,7 @@ class ListedNumeric(Numeric):
     values: tuple[float, ...] = ()
 
     kind: ClassVar[str] = "listed"
+    settings: ClassVar[tuple[str, ...]] = ()
     facts: ClassVar[tuple[str, ...]] = ("kind", "values", "nullable")
 
     def __init__(

@@ -232,13 +232,26 @@ class Schema(OwnFormat):
         except ValueError as error:
             raise ValueError(f"{Path(path).name}: {error}") from None
 
-    def to_file(self, path: str | os.PathLike[str]) -> None:
+    def to_file(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        notes: Mapping[str, Sequence[str]] | None = None,
+        ending: Sequence[str] = (),
+    ) -> None:
         """Write the schema to a TOML file, all or nothing, with a note at all that is not public.
 
         While anything is unconfirmed, only the user may read the file.
+
+        Args:
+            path: The file.
+            notes: By column, comments to write above it.
+            ending: Lines of comments for the end of the file. They may hold facts about the data, so
+                that only the user may read a file with them.
         """
-        mode = 0o600 if self.unconfirmed else 0o666
-        write_atomic(path, schema_file.to_text(self).encode("utf-8"), mode=mode)
+        mode = 0o600 if self.unconfirmed or ending else 0o666
+        text = schema_file.to_text(self, notes or {}, ending)
+        write_atomic(path, text.encode("utf-8"), mode=mode)
 
     def _column(self, name: str) -> Column:
         if name not in self.columns:
@@ -292,6 +305,7 @@ def _forgotten(name: str, column: Column) -> Column:
             None if unknown else column.high,
             integer=column.integer and not real,
             resolution=None if real or "resolution" in facts else column.resolution,
+            decimal=column.decimal,
             nullable=nullable,
         )
     if facts == {"nullable"}:

@@ -3,8 +3,10 @@
 import datetime as dt
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from veilflow._core import toml
@@ -44,6 +46,7 @@ _CONSTRAINTS: dict[str, Any] = {
     "missing_together": MissingTogether,
 }
 """The kinds of constraints by the word that files use for them."""
+_NO_NOTES: Mapping[str, Sequence[str]] = MappingProxyType({})
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -82,15 +85,29 @@ def from_json(
         raise ValueError(f"a constraint is not allowed: {error}") from None
 
 
-def to_text(schema: "Schema") -> str:
-    """The TOML text of a schema, with a note at everything that is not public."""
+def to_text(
+    schema: "Schema",
+    notes: Mapping[str, Sequence[str]] = _NO_NOTES,
+    ending: Sequence[str] = (),
+) -> str:
+    """The TOML text of a schema, with a note at everything that is not public.
+
+    Args:
+        schema: The schema.
+        notes: By column, comments to write above it.
+        ending: Lines of comments for the end.
+    """
     parts = [_HEAD + ("\n" + _DRAFT if schema.unconfirmed else "")]
     if schema.label is not None:
         parts.append(f"label = {_value(schema.label)}")
-    parts += [_column_text(name, column) for name, column in schema.columns.items()]
+    for name, column in schema.columns.items():
+        lines = [line for note in notes.get(name, ()) for line in _comment(note)]
+        parts.append("\n".join([*lines, _column_text(name, column)]))
     for constraint in schema.constraints:
         lines = [f"{k} = {_value(v)}" for k, v in _constraint_to_json(constraint).items()]
         parts.append("\n".join(["[[constraints]]", *lines]))
+    if ending:
+        parts.append("\n".join(f"# {_printable(line)}".rstrip() for line in ending))
     return "\n\n".join(parts) + "\n"
 
 
@@ -114,9 +131,10 @@ def parse(text: str | bytes) -> dict[str, Any]:
 def _column_to_json(column: Column) -> dict[str, Any]:
     """A column without its name, as plain JSON values."""
     document: dict[str, Any] = {}
-    names = (*column.facts, "max_values") if isinstance(column, OpenCategorical) else column.facts
-    for name in names:
+    for name in (*column.facts, *column.settings):
         value = getattr(column, name, None)
+        if name in ("decimal", "format") and value in (".", None):
+            continue  # as most columns are
         if isinstance(value, dt.datetime):
             value = value.isoformat()
         if value is not None:
@@ -133,9 +151,7 @@ def _column_from_json(name: str, document: Mapping[str, Any]) -> Column:
     if kind is None:
         raise ValueError(f"the kind of {where} must be one of {', '.join(KINDS)}.")
     settings = {field: value for field, value in document.items() if field != "kind"}
-    allowed = {*kind.facts, "confirmed"}
-    if kind is OpenCategorical:
-        allowed.add("max_values")
+    allowed = {*kind.facts, *kind.settings, "confirmed"}
     if kind is Boolean:
         allowed.remove("values")
     _check_fields(settings, allowed=allowed, required=set(), where=where)
@@ -225,8 +241,17 @@ def _column_text(name: str, column: Column) -> str:
     lines = [f"[columns.{_key(name)}]"]
     for field, given in _column_to_json(column).items():
         value = getattr(column, field) if isinstance(given, str) and field != "kind" else given
-        lines.append(f"{field} = {_value(value)}{_MARK if field in column.unconfirmed else ''}")
+        fact = "kind" if field in ("decimal", "format") else field  # confirmed with the kind
+        lines.append(f"{field} = {_value(value)}{_MARK if fact in column.unconfirmed else ''}")
     return "\n".join(lines)
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(_printable(text), 96, initial_indent="# ", subsequent_indent="#   ")
 
 
 def _key(name: str) -> str:

@@ -1,13 +1,16 @@
 """Comma-separated text as people have it: read without guessing, written without loss."""
 
+import codecs
 import contextlib
 import csv
 import itertools
+import os
 import re
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
@@ -16,13 +19,50 @@ from veilflow._core.lines import records as lines_of
 from veilflow._core.lines import split_line
 from veilflow.tabular.words import MISSING_WORDS
 
+UTF8 = "utf-8-sig"
+"""The encoding of text, unless a `TextFile` says otherwise; a byte order mark is skipped."""
 _DELIMITERS = ",;\t|"
 _REPLACE = "fit with invalid='replace', which reads every line by itself"
-_NOT_UTF8 = "{} is not UTF-8 text. Save it as UTF-8, or " + _REPLACE + "."
+_NOT_UTF8 = (
+    "{}{} is not UTF-8 text. Save it as UTF-8, declare its encoding (--encoding latin-1, or "
+    "vf.TextFile in Python), or " + _REPLACE + "."
+)
+
+
+@dataclass(frozen=True)
+class TextFile(os.PathLike[str]):
+    """A text file in a declared encoding: `vf.TextFile("people.csv", encoding="latin-1")`.
+
+    It stands wherever the path of a table does. Other formats ignore the encoding.
+
+    Args:
+        path: The file.
+        encoding: The name of its encoding, as Python knows it.
+    """
+
+    path: str | os.PathLike[str]
+    encoding: str
+
+    def __post_init__(self) -> None:
+        try:
+            codecs.lookup(self.encoding)
+        except (LookupError, TypeError):
+            raise ValueError(
+                f"encoding must be one that Python knows, such as latin-1 or cp1252, got "
+                f"{self.encoding!r}."
+            ) from None
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+
+def encoding_of(source: Any) -> str:
+    """The encoding of a file that is given by its path."""
+    return source.encoding if isinstance(source, TextFile) else UTF8
 
 
 def open_csv(
-    path: Path, *, chunk: int, by_line: bool = False
+    path: Path, *, chunk: int, by_line: bool = False, encoding: str = UTF8
 ) -> tuple[list[str], bool, Iterator[pa.Table]]:
     """The names of the columns, whether the file has them, and its cells as tables of text.
 
@@ -32,12 +72,13 @@ def open_csv(
     Args:
         path: The file.
         chunk: The number of rows in a table.
+        encoding: The encoding of the file.
         by_line: Read every line as one record, whatever it holds, so that no record is an error or
             changes another: an unclosed quote ends with its line, cells beyond the last column are
             dropped, bytes that are not UTF-8 are marked in their cell. Line breaks within quotes are
             then not understood, and there must be a header. Otherwise such lines are refused.
     """
-    first, delimiter = _first_line(path, by_line=by_line)
+    first, delimiter = _first_line(path, by_line=by_line, encoding=encoding)
     # A first line of missing cells is a record, too: as a header it would be in the model file.
     named = not all(_is_number(cell) or cell.lower() in MISSING_WORDS for cell in first)
     if by_line and not named:
@@ -50,12 +91,24 @@ def open_csv(
     names = first if named else [f"x{i + 1}" for i in range(len(first))]
     _check_twice(names, path)
     if by_line:
-        return names, named, _line_tables(path, names, delimiter, chunk=chunk)
-    return names, named, _text_tables(path, names, delimiter, named=named, chunk=chunk)
+        return names, named, _line_tables(path, names, delimiter, chunk=chunk, encoding=encoding)
+    how = _How(path, delimiter, len(names), encoding)
+    return names, named, _text_tables(how, names, named=named, chunk=chunk)
 
 
-def _line_tables(path: Path, names: list[str], delimiter: str, *, chunk: int) -> Iterator[pa.Table]:
-    lines = itertools.islice(lines_of(path), 1, None)
+class _How(NamedTuple):
+    """A text file, and how it is read."""
+
+    path: Path
+    delimiter: str
+    width: int
+    encoding: str
+
+
+def _line_tables(
+    path: Path, names: list[str], delimiter: str, *, chunk: int, encoding: str
+) -> Iterator[pa.Table]:
+    lines = itertools.islice(lines_of(path, encoding), 1, None)
     is_first = True
     while (block := list(itertools.islice(lines, chunk))) or is_first:
         is_first = False
@@ -66,36 +119,31 @@ def _line_tables(path: Path, names: list[str], delimiter: str, *, chunk: int) ->
         yield pa.table([pa.array(cells, pa.large_string()) for cells in columns], names)
 
 
-def _text_tables(
-    path: Path, names: list[str], delimiter: str, *, named: bool, chunk: int
-) -> Iterator[pa.Table]:
+def _text_tables(how: _How, names: list[str], *, named: bool, chunk: int) -> Iterator[pa.Table]:
     import pandas as pd
 
-    with _own_errors(path):
+    with _own_errors(how):
         # As text: versions of pandas differ in the precision of the numbers that they read.
         reader: Any = pd.read_csv(
-            path,
-            sep=delimiter,
+            how.path,
+            sep=how.delimiter,
             header=0 if named else None,
             index_col=False,
             dtype=str,
             keep_default_na=False,
-            encoding="utf-8-sig",
+            encoding=how.encoding,
             skipinitialspace=True,
             iterator=True,
         )
     with reader:
         while True:
-            with _own_errors(path):
+            with _own_errors(how):
                 try:
                     frame = reader.read(chunk)
                 except StopIteration:
                     return
             if len(frame.columns) != len(names):
-                raise ValueError(
-                    f"{path.name} has lines with more cells than the first one. Correct them, or "
-                    f"{_REPLACE}."
-                )
+                raise _broken(how)
             columns = (frame.iloc[:, i] for i in range(len(names)))
             yield pa.table([pa.array(c, pa.string(), from_pandas=True) for c in columns], names)
             if len(frame) == 0:
@@ -103,7 +151,7 @@ def _text_tables(
 
 
 @contextlib.contextmanager
-def _own_errors(path: Path) -> Iterator[None]:
+def _own_errors(how: _How) -> Iterator[None]:
     """Turn whatever pandas raises about a text into errors of ours: its messages quote the text."""
     import pandas as pd
 
@@ -115,12 +163,44 @@ def _own_errors(path: Path) -> Iterator[None]:
     except OSError:
         raise
     except UnicodeDecodeError:
-        raise ValueError(_NOT_UTF8.format(path.name)) from None
+        raise _undecodable(how.path, how.encoding) from None
     except (ValueError, pd.errors.ParserWarning):
-        raise ValueError(
-            f"{path.name} is not a table: some line has more cells than the first one, or a quote "
-            f"is not closed. Correct it, or {_REPLACE}."
-        ) from None
+        raise _broken(how) from None
+
+
+def _broken(how: _How) -> ValueError:
+    """The error about a text that is no table, with the first line that breaks it.
+
+    The number of a line is told here and nowhere else: a line that is no record has no cells to tell
+    anything of, and nobody finds it without its number.
+    """
+    what, start = "a line has more cells than the first one, or a quote is not closed", None
+    with open(how.path, encoding=how.encoding, errors="replace", newline="") as file:
+        reader = csv.reader(file, delimiter=how.delimiter, skipinitialspace=True, strict=True)
+        last = 0
+        try:
+            for cells in reader:
+                if len(cells) > how.width:
+                    what, start = "it has more cells than the first line", last + 1
+                    break
+                last = reader.line_num
+        except csv.Error:
+            what, start = "a quote in it is not closed, or stands where none may be", last + 1
+    where = "" if start is None else f" from line {start} on"
+    return ValueError(f"{how.path.name} is not a table{where}: {what}. Correct it, or {_REPLACE}.")
+
+
+def _undecodable(path: Path, encoding: str) -> ValueError:
+    """The error about a text in another encoding, with the first line that shows it."""
+    if encoding != UTF8:
+        return ValueError(f"{path.name} is not {encoding} text. Declare its encoding.")
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return ValueError(_NOT_UTF8.format(f"line {number} of ", path.name))
+    return ValueError(_NOT_UTF8.format("", path.name))
 
 
 @contextlib.contextmanager
@@ -134,22 +214,22 @@ def csv_writer(path: Path, schema: pa.Schema, *, delimiter: str) -> Iterator[arr
             yield writer
 
 
-def _first_line(path: Path, *, by_line: bool) -> tuple[list[str], str]:
+def _first_line(path: Path, *, by_line: bool, encoding: str) -> tuple[list[str], str]:
     """The cells of the first line that is not blank, and the character that separates them."""
     if by_line:
-        head = next(lines_of(path), "")
+        head = next(lines_of(path, encoding), "")
         delimiter = _delimiter(head, path)
         cells = split_line(head, delimiter) if head else []
     else:
         try:
-            with open(path, encoding="utf-8-sig", newline="") as file:
+            with open(path, encoding=encoding, newline="") as file:
                 lines = itertools.dropwhile(lambda line: not line.strip(), file)
                 head = next(lines, "")
                 delimiter = _delimiter(head, path)
                 text = itertools.chain([head], lines)
                 cells = next(csv.reader(text, delimiter=delimiter, skipinitialspace=True), [])
         except UnicodeDecodeError:
-            raise ValueError(_NOT_UTF8.format(path.name)) from None
+            raise _undecodable(path, encoding) from None
         except csv.Error:
             raise ValueError(
                 f"{path.name} is not a table: its first line cannot be read."

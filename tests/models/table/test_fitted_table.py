@@ -133,8 +133,11 @@ def test_cells_that_cannot_be_given_are_refused(cells, message, model):
         model.sample(3, given=cells)
 
 
-def test_a_number_out_of_range_is_given_as_the_nearer_bound(model):
-    assert (model.sample(3, given={"age": 200}, seed=1).age == 90).all()
+def test_a_number_out_of_range_cannot_be_given(model):
+    for age in (200, 16.5, -1e300):
+        with pytest.raises(ValueError, match="'age' lies between 17 and 90"):
+            model.sample(3, given={"age": age})
+    assert (model.sample(3, given={"age": 90}, seed=1).age == 90).all()
     assert set(model.sample(3, given={"age": 20, "gain": 0, "city": "(other)"}).city) == {"(other)"}
 
 

@@ -97,7 +97,7 @@ class Answering:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class EnsemblePlan(FitPlan):
     """The plan of an ensemble.
 

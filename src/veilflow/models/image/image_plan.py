@@ -54,7 +54,7 @@ _OPEN: dict[str, Any] = {  # without noise, gradients need no bound and small st
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ImagePlan(FitPlan):
     """The plan of an image fit.
 

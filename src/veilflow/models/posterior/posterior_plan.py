@@ -27,7 +27,7 @@ _FREE_ENERGY = "free-energy"
 """The one objective that is a sum over records, so that steps can be taken on it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PosteriorPlan(FitPlan):
     """The plan of a posterior.
 

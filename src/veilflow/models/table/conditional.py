@@ -5,6 +5,7 @@ draws. Otherwise rows are drawn with the given codes in place, weighted by how l
 at their turn, and resampled in proportion to their weights.
 """
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,16 +18,19 @@ from jaxtyping import Array, Bool, Float, Int, Int32, Key
 
 from veilflow.flows.code_flow import FREE, CodeFlow, CodeSampler
 from veilflow.releases.table.cells import is_real
+from veilflow.tabular.cells import read_column
 from veilflow.tabular.codec import encode
-from veilflow.tabular.columns import Categorical, Ordinal
+from veilflow.tabular.columns import Categorical, Column, Datetime, Numeric, Ordinal
 from veilflow.tabular.constraints import Allowed, AtMost, Between
 from veilflow.tabular.encoded import EncodedRows, Vocabularies, to_positions
-from veilflow.tabular.facts import OTHER
+from veilflow.tabular.facts import EPOCH, OTHER
+from veilflow.tabular.frames import open_table
 from veilflow.tabular.raw import open_numbers
 from veilflow.tabular.satisfaction import satisfied
 from veilflow.tabular.schema import Schema
 from veilflow.tabular.structure import sources
 
+_MICROSECOND = dt.timedelta(microseconds=1)
 _PART = 128
 """Rows drawn at once: the hidden units of few rows stay in the cache of a processor."""
 _COMMON = 0.01
@@ -114,6 +118,8 @@ def _encoded(frame: Any, schema: Schema, vocabularies: Vocabularies) -> EncodedR
             else:
                 reason = str(error)
             raise ValueError(f"given: {reason}") from None
+        if cell is not None:
+            _check_range(name, column, frame[[name]])
         unknown = bool(words) and parts[-1].codes[0, 0] == len(words[name])
         if unknown and str(cell).strip() != OTHER:
             raise ValueError(
@@ -122,6 +128,22 @@ def _encoded(frame: Any, schema: Schema, vocabularies: Vocabularies) -> EncodedR
             )
     codes = np.concatenate([part.codes for part in parts], axis=1)
     return EncodedRows(codes, np.concatenate([part.positions for part in parts], axis=1))
+
+
+def _check_range(name: str, column: Column, frame: Any) -> None:
+    """Raise if a given number or moment is outside of the bounds, which no row of the model is."""
+    if isinstance(column, Datetime):
+        low, high = ((x - EPOCH) / _MICROSECOND for x in (column.start, column.end + column.step))
+        ends = f"{column.start:%Y-%m-%d %H:%M:%S} and {column.end:%Y-%m-%d %H:%M:%S}"
+    elif isinstance(column, Numeric) and column.low is not None and column.high is not None:
+        low, high = column.low, column.high
+        ends = f"{low:g} and {high:g}"
+    else:
+        return
+    cells = read_column(name, column, next(open_table(frame, chunk=1).blocks)(0), invalid="replace")
+    value = float(cells.values[0])
+    if not cells.missing[0] and not low <= value <= high:
+        raise ValueError(f"given: column {name!r} lies between {ends}. Give a value in this range.")
 
 
 def _listed(values: Sequence[Any]) -> str:

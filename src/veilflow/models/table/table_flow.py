@@ -26,6 +26,7 @@ from veilflow.models.table.architecture import (
     TableArchitecture,
 )
 from veilflow.models.table.fitted_table import FittedTableFlow
+from veilflow.models.table.released_warnings import warn_of_released
 from veilflow.models.table.table_plan import TablePlan, plan_table
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
@@ -164,6 +165,7 @@ class TableFlow(Estimator[FittedTableFlow]):
         return Query(parts.rows(fit).map(density.records), {"task": task})
 
     def assemble(self, fit: Fit) -> FittedTableFlow:
+        warn_of_released(fit)
         density = parts.density(fit)
         if self.budget.private:
             density = density.adjusted(fit.secret.key("balance"))

@@ -38,6 +38,8 @@ _DISCOVERY_SHARE = 0.1
 """Share of it that the discovery of values and bounds takes, where there is any."""
 _DISCOVERY_DELTA = 0.2
 """Share of delta that the discovery of values takes."""
+_NOISY = 0.1
+"""The largest noise in the count of a value, relative to the number of records, without a warning."""
 _ASSUMED_RATE = 0.02
 """The sampling rate where the number of records is not declared."""
 _ASSUMED_RECORDS = 10_000
@@ -98,7 +100,7 @@ _HFLOW_WARM_RATE = 5e-4
 """After a warm start noise soon outweighs what the records add: 2e-3 was worse."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TablePlan(FitPlan):
     """The plan of a table fit.
 
@@ -109,6 +111,21 @@ class TablePlan(FitPlan):
 
     schema: Schema
     flow: CodeArchitecture | HFlowArchitecture
+
+    def concerns(self, num_records: int) -> tuple[str, ...]:
+        noise = self.release(ColumnHistograms).deviation
+        if noise <= _NOISY * num_records:
+            return ()
+        return (
+            f"{num_records:,} records are few for this budget and {len(self.schema.columns)} columns: "
+            f"the noise in the count of a value is about {noise:,.3g} records, so synthetic rows will "
+            "mostly show noise. Raise epsilon, declare fewer columns, or collect more records.",
+        )
+
+    def takes(self) -> tuple[float, float] | None:
+        from veilflow.models.table.table_costs import takes  # it is about plans
+
+        return takes(self)
 
     @property
     def label(self) -> int | None:

@@ -39,6 +39,12 @@ def warm_start() -> Derived:
     return Derived(purpose=WARM, steps=_STEPS)
 
 
+def batch_size(num_codes: Sequence[int]) -> int:
+    """Rows of a step: more with more columns, and fewer with many codes, for equally long steps."""
+    wanted = max(_LEAST_BATCH, _ROWS_OF_COLUMN * len(num_codes))
+    return max(1, min(_BATCH, wanted, _WORK // sum(num_codes)))
+
+
 def started_warm(
     model: MarginalModel,
     coder: Coder,
@@ -70,18 +76,13 @@ def started_warm(
         rows,
         loss=density.loss,
         steps=steps,
-        batch_size=_batch_size([column.num_codes for column in coder.columns]),
+        batch_size=batch_size([column.num_codes for column in coder.columns]),
         learning_rate=_RATE,
         key=secret.key("warm start"),
         monitor=monitor,
         held_out=held_out,
     )
     return {"masses": masses, "flow": [np.asarray(array) for array in arrays_of(flow)]}
-
-
-def _batch_size(num_codes: Sequence[int]) -> int:
-    wanted = max(_LEAST_BATCH, _ROWS_OF_COLUMN * len(num_codes))
-    return max(1, min(_BATCH, wanted, _WORK // sum(num_codes)))
 
 
 def _masses(model: MarginalModel, coder: Coder) -> list[Float[np.ndarray, " codes"]]:
