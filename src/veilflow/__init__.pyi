@@ -62,6 +62,13 @@ from veilflow.tabular.columns import OpenCategorical as OpenCategorical
 from veilflow.tabular.columns import Ordinal as Ordinal
 from veilflow.tabular.constraints import Allowed as Allowed
 from veilflow.tabular.constraints import AtMost as AtMost
+from veilflow.tabular.constraints import Between as Between
+from veilflow.tabular.constraints import Derived as Derived
+from veilflow.tabular.constraints import Equal as Equal
+from veilflow.tabular.constraints import MissingIf as MissingIf
+from veilflow.tabular.constraints import MissingTogether as MissingTogether
+from veilflow.tabular.constraints import Near as Near
+from veilflow.tabular.constraints import Sum as Sum
 from veilflow.tabular.schema import Schema as Schema
 
 __version__: str

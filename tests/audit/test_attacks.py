@@ -16,7 +16,7 @@ from veilflow.audit.canaries import fair_coins, image_canaries, table_canaries
 from veilflow.images import Images
 from veilflow.models.domain import Box
 from veilflow.privacy.guarantees import Guarantee
-from veilflow.tabular.constraints import satisfied
+from veilflow.tabular.satisfaction import satisfied
 
 UNIT = Box((0.0,), (1.0,))
 CLAIM = Guarantee(epsilon=1.0, delta=1e-5)

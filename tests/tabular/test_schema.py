@@ -114,7 +114,10 @@ BAD = {
     "a number": (lambda: vf.Schema({1: vf.Boolean()}), "must be text"),
     "twice": (lambda: vf.Schema({"a": vf.Boolean()}, a=vf.Boolean()), "twice"),
     "no label": (lambda: vf.Schema(a=vf.Boolean(), label="b"), "label must name"),
-    "strange constraint": (lambda: vf.Schema(a=vf.Boolean(), constraints=["a"]), "AtMost or"),
+    "strange constraint": (
+        lambda: vf.Schema(a=vf.Boolean(), constraints=["a"]),
+        "constraints must be",
+    ),
     "unknown name": (
         lambda: vf.Schema(a=vf.Numeric(0, 1), constraints=[vf.AtMost("a", "b")]),
         "not a column",

@@ -13,8 +13,8 @@ from veilflow._core import check
 from veilflow._core.keys import Secret
 from veilflow.images.spec import ImageSpec
 from veilflow.tabular.codec import decode
-from veilflow.tabular.constraints import satisfied
 from veilflow.tabular.encoded import EncodedRows, Vocabularies, position_type
+from veilflow.tabular.satisfaction import satisfied
 from veilflow.tabular.schema import Schema
 
 _POOL = 20

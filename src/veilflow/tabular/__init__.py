@@ -10,27 +10,45 @@ from veilflow.tabular.columns import (
     OpenCategorical,
     Ordinal,
 )
-from veilflow.tabular.constraints import Allowed, AtMost, satisfied
+from veilflow.tabular.constraints import (
+    Allowed,
+    AtMost,
+    Between,
+    Derived,
+    Equal,
+    MissingIf,
+    MissingTogether,
+    Near,
+    Sum,
+)
 from veilflow.tabular.draft import draft_schema
 from veilflow.tabular.encoded import EncodedRows
 from veilflow.tabular.io import Rows, read_rows, write_rows
 from veilflow.tabular.raw import open_values
+from veilflow.tabular.satisfaction import satisfied
 from veilflow.tabular.schema import Schema
 from veilflow.tabular.stream import write_chunks
 
 __all__ = [
     "Allowed",
     "AtMost",
+    "Between",
     "Boolean",
     "Categorical",
     "Column",
     "Datetime",
+    "Derived",
     "EncodedRows",
+    "Equal",
+    "MissingIf",
+    "MissingTogether",
+    "Near",
     "Numeric",
     "OpenCategorical",
     "Ordinal",
     "Rows",
     "Schema",
+    "Sum",
     "decode",
     "draft_schema",
     "encode",

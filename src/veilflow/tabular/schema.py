@@ -19,7 +19,8 @@ from veilflow.tabular.columns import (
     Numeric,
     OpenCategorical,
 )
-from veilflow.tabular.constraints import Allowed, AtMost, Constraint
+from veilflow.tabular.constraint_checks import check_constraint
+from veilflow.tabular.constraints import Constraint, MissingIf, MissingTogether
 from veilflow.tabular.stream import check_names
 
 
@@ -33,7 +34,8 @@ class Schema(OwnFormat):
         columns_mapping: Columns by name, for names that are not Python identifiers.
         label: The name of the column to predict from the others. (A `Column` here declares a column
             named "label"; likewise for `constraints`.)
-        constraints: `AtMost` and `Allowed`, which every row satisfies.
+        constraints: What every row satisfies: `Derived`, `Near`, `MissingIf`, `MissingTogether`,
+            `AtMost`, `Between`, `Allowed`.
         columns: Columns by name.
 
     Attributes:
@@ -81,7 +83,7 @@ class Schema(OwnFormat):
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "constraints", tuple(constraints))
         for constraint in self.constraints:
-            _check_constraint(constraint, by_name)
+            check_constraint(constraint, by_name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,6 +110,11 @@ class Schema(OwnFormat):
         for name in columns:
             self._column(name)
         return Schema({**self.columns, **columns}, label=self.label, constraints=self.constraints)
+
+    def with_constraints(self, *constraints: Constraint) -> "Schema":
+        """The schema with more constraints, for example with relations that were discovered."""
+        both = (*self.constraints, *constraints)
+        return Schema(self.columns, label=self.label, constraints=both)
 
     def confirm(self, *names: str, facts: Sequence[str] | None = None) -> "Schema":
         """Declare that what the schema says about these columns is public; about all if none is named.
@@ -149,6 +156,8 @@ class Schema(OwnFormat):
             )
         changed = {n: _forgotten(n, c) for n, c in self.columns.items() if c.unconfirmed}
         for constraint in self.constraints:
+            if isinstance(constraint, MissingIf | MissingTogether):
+                continue  # about gaps, whatever the values are
             for name in constraint.columns:
                 if type(changed.get(name, self.columns[name])) is not type(self.columns[name]):
                     raise PrivacyError(
@@ -222,39 +231,6 @@ def replace_column(column: Column, **changes: Any) -> Column:
         facts = {"nullable": column.nullable, "unconfirmed": column.unconfirmed, **changes}
         return type(column)(*facts.pop("values", column.values), **facts)
     return replace(column, **changes)
-
-
-def _check_constraint(constraint: Constraint, columns: dict[str, Column]) -> None:
-    if not isinstance(constraint, AtMost | Allowed):
-        raise TypeError(f"constraints must be AtMost or Allowed, got {type(constraint).__name__}.")
-    for name in constraint.columns:
-        if name not in columns:
-            raise ValueError(f"a constraint names {name!r}, which is not a column.")
-    if isinstance(constraint, AtMost):
-        low, high = columns[constraint.low], columns[constraint.high]
-        if type(low) is not type(high) or not low.has_position:
-            raise ValueError(
-                f"AtMost must compare two numeric or two datetime columns, not {constraint.low!r} "
-                f"({low.kind}) and {constraint.high!r} ({high.kind})."
-            )
-        return
-    for place, name in enumerate(constraint.columns):
-        column = columns[name]
-        if isinstance(column, Boolean):
-            known: tuple[Any, ...] = (False, True)
-        elif isinstance(column, Listed):
-            known = column.values
-        else:
-            raise ValueError(
-                f"Allowed must name categorical, ordinal or boolean columns; {name!r} is "
-                f"{column.kind}."
-            )
-        for row in constraint.rows:
-            value = row[place]
-            # by type too: True is 1 for Python, and neither is a value of the other's column
-            listed = type(value) is type(known[0]) and value in known
-            if not (column.nullable if value is None else listed):
-                raise ValueError(f"Allowed has a value that column {name!r} does not have.")
 
 
 def _forgotten(name: str, column: Column) -> Column:

@@ -4,11 +4,21 @@ import datetime as dt
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from veilflow._core import toml
 from veilflow.tabular.columns import KINDS, Boolean, Column, OpenCategorical
-from veilflow.tabular.constraints import Allowed, AtMost, Constraint
+from veilflow.tabular.constraints import (
+    Allowed,
+    AtMost,
+    Between,
+    Constraint,
+    Derived,
+    MissingIf,
+    MissingTogether,
+    Near,
+)
 
 if TYPE_CHECKING:
     from veilflow.tabular.schema import Schema
@@ -23,6 +33,16 @@ _DRAFT = """\
 # (--pay-for-discovery). No budget discovers a kind: every kind must be confirmed.
 # Names of columns were read from the data, too: whoever fits by this file declares them."""
 _MARK = "  # NOT PUBLIC: read from the data"
+_CONSTRAINTS: dict[str, Any] = {
+    "at_most": AtMost,
+    "between": Between,
+    "allowed": Allowed,
+    "derived": Derived,
+    "near": Near,
+    "missing_if": MissingIf,
+    "missing_together": MissingTogether,
+}
+"""The kinds of constraints by the word that files use for them."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -41,8 +61,8 @@ def from_json(
     document: Mapping[str, Any],
 ) -> tuple[dict[str, Column], str | None, list[Constraint]]:
     """The columns, the label and the constraints that `to_json` wrote; strict about every field."""
-    fields = {"columns", "label", "constraints"}
-    _check_fields(document, allowed=fields, required={"columns"}, where="the schema")
+    known = {"columns", "label", "constraints"}
+    _check_fields(document, allowed=known, required={"columns"}, where="the schema")
     columns: dict[str, Column] = {}
     for entry in _a_list(document["columns"], "columns of the schema"):
         if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
@@ -140,26 +160,36 @@ def _column_from_json(name: str, document: Mapping[str, Any]) -> Column:
 
 def _constraint_to_json(constraint: Constraint) -> dict[str, Any]:
     """A constraint as plain JSON values."""
-    if isinstance(constraint, AtMost):
-        return {"kind": "at_most", "low": constraint.low, "high": constraint.high}
-    rows = [list(row) for row in constraint.rows]
-    return {"kind": "allowed", "columns": list(constraint.columns), "rows": rows}
+    (word,) = (word for word, kind in _CONSTRAINTS.items() if type(constraint) is kind)
+    return {"kind": word, **{f: _plain(getattr(constraint, f)) for f in _fields(word)}}
 
 
 def _constraint_from_json(document: Any) -> Constraint:
     """The constraint that `_constraint_to_json` described."""
-    kind = document.get("kind") if isinstance(document, Mapping) else None
-    if kind == "at_most":
-        names = {"kind", "low", "high"}
-        _check_fields(document, allowed=names, required=names, where="a constraint")
-        return AtMost(document["low"], document["high"])
-    if kind == "allowed":
-        names = {"kind", "columns", "rows"}
-        _check_fields(document, allowed=names, required=names, where="a constraint")
-        rows = _a_list(document["rows"], "rows of a constraint")
-        columns = _a_list(document["columns"], "columns of a constraint")
-        return Allowed(columns, [_a_list(row, "each of the rows of a constraint") for row in rows])
-    raise ValueError("the kind of a constraint must be 'at_most' or 'allowed'.")
+    word = document.get("kind") if isinstance(document, Mapping) else None
+    if word not in _CONSTRAINTS:
+        words = ", ".join(map(repr, _CONSTRAINTS))
+        raise ValueError(f"the kind of a constraint must be one of {words}.")
+    names = _fields(word)
+    _check_fields(document, allowed={"kind", *names}, required={*names}, where="a constraint")
+    values = {name: document[name] for name in names}
+    if "columns" in values:
+        _a_list(values["columns"], "columns of a constraint")
+    if word == "missing_together":
+        return MissingTogether(*values["columns"])
+    if word == "allowed":
+        for row in _a_list(values["rows"], "rows of a constraint"):
+            _a_list(row, "each of the rows of a constraint")
+    return _CONSTRAINTS[word](**values)
+
+
+def _fields(word: str) -> tuple[str, ...]:
+    """The names of the fields of a kind of constraint."""
+    return tuple(field.name for field in fields(_CONSTRAINTS[word]))
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _check_fields(document: Any, *, allowed: set[str], required: set[str], where: str) -> None:

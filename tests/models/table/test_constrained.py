@@ -6,7 +6,7 @@ import pytest
 import veilflow as vf
 from veilflow.models.table.conditional import constrained
 from veilflow.tabular.codec import EncodedRows
-from veilflow.tabular.constraints import satisfied
+from veilflow.tabular.satisfaction import satisfied
 
 SCHEMA = vf.Schema(
     low=vf.Numeric(0, 1, nullable=True),

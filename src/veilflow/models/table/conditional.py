@@ -19,10 +19,10 @@ from veilflow.flows.code_flow import FREE, CodeFlow, CodeSampler
 from veilflow.releases.table.cells import is_real
 from veilflow.tabular.codec import encode
 from veilflow.tabular.columns import Categorical, Ordinal
-from veilflow.tabular.constraints import satisfied
 from veilflow.tabular.encoded import EncodedRows, Vocabularies, to_positions
 from veilflow.tabular.facts import OTHER
 from veilflow.tabular.raw import open_numbers
+from veilflow.tabular.satisfaction import satisfied
 from veilflow.tabular.schema import Schema
 
 _PART = 128

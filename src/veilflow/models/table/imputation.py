@@ -18,9 +18,9 @@ from veilflow.models.table.conditional import draw_given
 from veilflow.releases.table.cells import is_real
 from veilflow.tabular.codec import encode, to_table
 from veilflow.tabular.columns import Numeric
-from veilflow.tabular.constraints import satisfied_each
 from veilflow.tabular.encoded import EncodedRows, Vocabularies
 from veilflow.tabular.raw import open_numbers, open_values
+from veilflow.tabular.satisfaction import satisfied_each
 from veilflow.tabular.schema import Schema
 
 if TYPE_CHECKING:
