@@ -10,8 +10,8 @@ To sample, `CodeSampler` tabulates once what each code adds to the units and out
 then costs a look-up, the few hidden units that it completes, and the logits of its own codes. Columns
 are scanned, so the program is as long for a hundred of them as for two.
 
-Rules on missing cells (`gap_rules`) take away codes that the columns before a column rule out: the others
-share its probability.
+Rules on missing cells (`gap_rules`) take away codes that the columns before a column rule out: the
+others share its probability.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
 """Rules on which cells of a row are missing, for a flow that draws columns one after another.
 
 A rule says that where one cell is missing (or present), another one is missing (or present). Read
-backwards it is a rule as well: if the conclusion is false, so is the premise. So whichever of two columns
-comes first, the rule decides what is possible for the second. Rules that follow from others are added,
-which is why drawing column by column never gets stuck: of clauses of two literals, every pair of which has
-been resolved, any partial assignment that breaks none extends to all columns.
+backwards it is a rule as well: if the conclusion is false, so is the premise. So whichever of two
+columns comes first, the rule decides what is possible for the second. Rules that follow from others
+are added, which is why drawing column by column never gets stuck: of clauses of two literals, every
+pair of which has been resolved, any partial assignment that breaks none extends to all columns.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,0 +1,115 @@
+"""What answers about pairs of columns say about all rows: constraints, as a person would declare them.
+
+A relation is found if it holds in all rows but a hundredth, as far as noise can tell. Rows that
+contradict it are then made to hold it, each by itself, as for a declared one.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from veilflow.releases.table.pairs import Answered
+from veilflow.releases.table.questions import GapsOf, RelationOf
+from veilflow.tabular.constraints import Constraint, Derived, MissingIf, MissingTogether, Near
+from veilflow.tabular.expressions import quoted
+
+_WRONG = 0.01
+"""Share of the rows that may contradict a relation."""
+_OUTSIDE = 0.005
+"""Share of the rows that may lie beyond the distance of near-equal columns."""
+_HOLDS = 0.05
+"""Share of the rows in which a relation must hold between two values."""
+_NOISE = 3.0
+"""Deviations of the noise up to which a count is taken for none."""
+_ALONE = 0.03
+"""Share of the gaps of a column that may contradict a rule."""
+
+
+def found_in(
+    answers: Iterable[Answered], names: Sequence[str], *, num_records: float
+) -> tuple[Constraint, ...]:
+    """The constraints that follow from the answers.
+
+    Args:
+        answers: Questions and their noisy answers.
+        names: Names of the columns that questions name by place.
+        num_records: The number of records, declared or released.
+    """
+    answers = tuple(answers)
+    relations = list(_relations(answers, names, num_records))
+    # a column that is computed is missing where its source is
+    source = {
+        names.index(one.column): names.index(one.columns[1])
+        for one in relations
+        if isinstance(one, Derived)
+    }
+    implied = np.eye(len(names), dtype=bool)
+    for first, second in _implied(answers):
+        implied[source.get(first, first), source.get(second, second)] = True
+    return (*relations, *_rules(implied, names))
+
+
+def _relations(
+    answers: Sequence[Answered], names: Sequence[str], num_records: float
+) -> Iterator[Derived | Near]:
+    """Relations, none of which rests on a column that another one computes."""
+    offers: list[tuple[bool, float, int, RelationOf, Derived | Near]] = []
+    for number, (question, counts, deviation) in enumerate(answers):
+        if not isinstance(question, RelationOf):
+            continue
+        name, other = names[question.column], names[question.of]
+        for expression in question.expressions:
+            agreeing = question.agreeing(expression, counts)
+            wrong = num_records - agreeing
+            if wrong <= _WRONG * num_records and agreeing - counts[3] >= _HOLDS * num_records:
+                said = re.sub(r"\bx\b", lambda _, name=other: quoted(name), expression)
+                offers.append((False, wrong, number, question, Derived(name, said)))
+        for distance in question.withins:
+            outside = num_records - question.within(distance, counts)
+            if outside <= max(
+                _OUTSIDE * num_records, min(_NOISE * deviation, _WRONG * num_records)
+            ):
+                offers.append((True, outside, number, question, Near(name, other, distance)))
+                break
+    computed: set[int] = set()
+    sources: set[int] = set()
+    for *_, question, relation in sorted(offers, key=lambda offer: offer[:3]):
+        if question.column in computed | sources or question.of in computed:
+            continue
+        computed.add(question.column)
+        sources.add(question.of)
+        yield relation
+
+
+def _implied(answers: Sequence[Answered]) -> Iterator[tuple[int, int]]:
+    """Pairs of columns of which the second is missing wherever the first is."""
+    for question, counts, deviation in answers:
+        if not isinstance(question, GapsOf):
+            continue
+        for first, second, alone in (
+            (question.first, question.second, counts[1]),
+            (question.second, question.first, counts[2]),
+        ):
+            gaps = max(alone, 0.0) + max(counts[3], 0.0)
+            few = alone <= max(_NOISE * deviation, _ALONE * gaps)
+            if few and gaps >= 2 * _NOISE * deviation:
+                yield first, second
+
+
+def _rules(implied: np.ndarray, names: Sequence[str]) -> Iterator[MissingIf | MissingTogether]:
+    """Rules that say which columns are missing with which, without those that follow from others."""
+    for middle in range(len(names)):
+        implied = implied | np.outer(implied[:, middle], implied[middle])
+    together = implied & implied.T
+    first = together.argmax(axis=1)  # of each group of columns that are missing together
+    groups = [np.flatnonzero(first == j) for j in np.unique(first)]
+    for group in groups:
+        if len(group) > 1:
+            yield MissingTogether(*(names[j] for j in group))
+    one = [int(group[0]) for group in groups]
+    for j, k in [pair for a, b in combinations(one, 2) for pair in ((a, b), (b, a))]:
+        between = any(implied[j, m] and implied[m, k] for m in one if m not in (j, k))
+        if implied[j, k] and not between:
+            yield MissingIf(names[k], when=names[j])
