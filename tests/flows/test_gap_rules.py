@@ -127,7 +127,9 @@ def test_rules_that_leave_no_choice_are_refused():
 @each_set
 def test_rows_are_made_to_follow_the_first_column(case, rules):
     order = CASES[case][1]
-    made = made_to_hold(ROWS, rules, sizes=SIZES, order=order, present=np.zeros(4, int))
+    made = made_to_hold(
+        ROWS, rules, sizes=SIZES, order=order, present=lambda j, num: np.zeros(num, int)
+    )
     missing = made == np.array(SIZES) - 1
     assert hold(rules, missing).all()
     kept = hold(rules, MISSING)

@@ -7,7 +7,7 @@ are added, which is why drawing column by column never gets stuck: of clauses of
 pair of which has been resolved, any partial assignment that breaks none extends to all columns.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -86,7 +86,7 @@ def made_to_hold(
     *,
     sizes: Sequence[int],
     order: Sequence[int],
-    present: Int[np.ndarray, "..."],
+    present: Callable[[int, int], Int[np.ndarray, " cells"]],
 ) -> Int[np.ndarray, "rows columns"]:
     """Rows of codes in which all rules hold: each column follows those before it. Row by row.
 
@@ -95,12 +95,11 @@ def made_to_hold(
         rules: The rules.
         sizes: The number of codes of each column.
         order: Columns from the first to the last.
-        present: What a cell becomes that must not be missing: a row, or one for each of `codes`.
+        present: From a column and a number to so many codes, for cells that must not be missing.
     """
     if not rules:
         return codes
     required, codes = consequences(rules, order=order), codes.copy()
-    present = np.broadcast_to(present, codes.shape)
     missing = codes == np.array(sizes) - 1
     for k in order:
         filled, emptied = (
@@ -111,6 +110,6 @@ def made_to_hold(
         )
         codes[emptied, k] = sizes[k] - 1
         filled &= missing[:, k]
-        codes[filled, k] = present[filled, k]
+        codes[filled, k] = present(int(k), int(filled.sum()))
         missing[:, k] = (missing[:, k] & ~filled) | emptied
     return codes

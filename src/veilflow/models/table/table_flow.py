@@ -63,6 +63,9 @@ class TableFlow(Estimator[FittedTableFlow]):
             trained from single columns.
         pay_for_discovery: Fit a schema with unconfirmed facts: they are dropped, and discovered for
             a share of the budget. The kind of every column must be confirmed all the same.
+        learn_structure: Whether a share of the budget is spent on relations between columns and on gaps
+            that come together, so that synthetic rows keep them. With True it is, if there are enough
+            records for clear answers at this budget.
         flow: The flow to train: `vf.codes(...)`, which has exact densities, fills gaps and takes
             given cells, or `vf.hflow(...)`, the flow of the paper. None for the flow of codes.
         training: How the flow is trained, as `vf.Training(...)`.
@@ -82,6 +85,7 @@ class TableFlow(Estimator[FittedTableFlow]):
     num_records: RecordCount = None
     warm_start: bool | float = True
     pay_for_discovery: bool = False
+    learn_structure: bool = True
     flow: CodeArchitecture | HFlowArchitecture | None = None
     training: Training = field(default_factory=Training)
     seed: int | None = field(default=None, repr=False)
@@ -94,6 +98,7 @@ class TableFlow(Estimator[FittedTableFlow]):
             num_records=num_records,
             warm_start=_flag_or_share,
             pay_for_discovery=fields.flag,
+            learn_structure=fields.flag,
             flow=fields.optional(
                 fields.instance(TableArchitecture, "vf.codes(...), vf.hflow(...)")
             ),

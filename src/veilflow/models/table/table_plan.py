@@ -22,6 +22,7 @@ from veilflow.releases.plan import FitPlan, spending
 from veilflow.releases.release import Release
 from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms
+from veilflow.releases.table.pairs import PairCounts
 from veilflow.releases.training import PrivateTraining
 from veilflow.tabular.columns import Numeric, OpenCategorical
 from veilflow.tabular.schema import Schema
@@ -35,6 +36,13 @@ _WARM_SHARE = 0.3
 """Share of it that the marginals of a warm start take."""
 _DISCOVERY_SHARE = 0.1
 """Share of it that the discovery of values and bounds takes, where there is any."""
+_PAIRS_SHARE = 0.03
+"""Share of it that counts of pairs of columns take."""
+_MOST_QUESTIONS, _LEAST_QUESTIONS = 48, 4
+_PRECISE = 0.0025
+"""Deviation of an answer, relative to the records: a relation is told from one with 1 % of exceptions."""
+_MOST_NEAR = 3
+"""The most columns that may be learned as their difference from another one."""
 _DISCOVERY_DELTA = 0.2
 """Share of delta that the discovery of values takes."""
 _ASSUMED_RATE = 0.02
@@ -42,6 +50,8 @@ _ASSUMED_RATE = 0.02
 _ASSUMED_RECORDS = 10_000
 """For the rules where the number of records is not declared."""
 _BATCH = (1024, 4096)
+DIFFERENCES = "histograms of differences"
+"""The purpose of the histograms of columns that lie near others."""
 _LONGEST = 60
 """Characters of a column's name that the ledger shows at most."""
 
@@ -123,6 +133,7 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
         )
     )
     rest: int | None = len(releases) - 1
+    releases += _structure(settings, schema, mu)
     if warm:
         chosen = settings.warm_start is not True
         share = settings.warm_start if chosen else _WARM_SHARE
@@ -201,6 +212,38 @@ def _discoveries(schema: Schema, mu: float, budget: Budget) -> list[Release]:
                 ColumnBounds(purpose=purpose, column=name, step=column.step, epsilon=epsilon)
             )
     return values + bounds
+
+
+def _structure(settings: "TableFlow", schema: Schema, mu: float) -> list[Release]:
+    """Counts of pairs of columns, and histograms of differences, where public facts say that they pay."""
+    if not settings.learn_structure or isinstance(settings.flow, HFlowArchitecture):
+        return []
+    columns = schema.columns.values()
+    numbers = sum(isinstance(column, Numeric) for column in columns)
+    placed = sum(column.has_position for column in columns)
+    possible = math.comb(sum(c.nullable for c in columns), 2) + (numbers > 0) * math.comb(placed, 2)
+    noise = 1 / (mu * math.sqrt(_PAIRS_SHARE))
+    records = roughly(settings.num_records) or _ASSUMED_RECORDS
+    # noise in an answer grows with the root of the number of questions
+    precise = (_PRECISE * records / noise) ** 2 if noise else math.inf
+    questions = int(min(_MOST_QUESTIONS, 2 * possible, precise))
+    if questions < min(_LEAST_QUESTIONS, 2 * possible) or not possible:
+        return []
+    counts = PairCounts(num_questions=questions, noise_multiplier=noise)
+    near = min(_MOST_NEAR, numbers - 1)
+    if near < 1:
+        return [counts]
+    share = _COLUMNS_SHARE * near / len(columns)  # as much noise in a count as for other columns
+    most = sizes.most_difference_cells(schema)
+    differences = ColumnHistograms(
+        purpose=DIFFERENCES,
+        num_columns=near,
+        most_numbers=near * most.numbers,
+        most_touched=near * most.touched,
+        index=1,
+        noise_multiplier=1 / (mu * math.sqrt(share)),
+    )
+    return [counts, differences]
 
 
 def _purpose(what: str, name: str, schema: Schema) -> str:
