@@ -15,6 +15,8 @@ from veilflow.releases.table.questions import GapsOf, RelationOf
 from veilflow.tabular.constraints import Constraint, Derived, MissingIf, MissingTogether, Near
 from veilflow.tabular.expressions import quoted
 
+FOUND = (Derived, Near, MissingIf, MissingTogether)
+"""The kinds of constraints that are found."""
 _WRONG = 0.01
 """Share of the rows that may contradict a relation."""
 _OUTSIDE = 0.005
@@ -28,7 +30,7 @@ _ALONE = 0.03
 
 
 def found_in(
-    answers: Iterable[Answered], names: Sequence[str], *, num_records: float
+    answers: Iterable[Answered], names: Sequence[str], *, num_records: float, most_near: int
 ) -> tuple[Constraint, ...]:
     """The constraints that follow from the answers.
 
@@ -36,9 +38,10 @@ def found_in(
         answers: Questions and their noisy answers.
         names: Names of the columns that questions name by place.
         num_records: The number of records, declared or released.
+        most_near: The most columns that may lie near others.
     """
     answers = tuple(answers)
-    relations = list(_relations(answers, names, num_records))
+    relations = list(_relations(answers, names, num_records, most_near))
     # a column that is computed is missing where its source is
     source = {
         names.index(one.column): names.index(one.columns[1])
@@ -52,7 +55,7 @@ def found_in(
 
 
 def _relations(
-    answers: Sequence[Answered], names: Sequence[str], num_records: float
+    answers: Sequence[Answered], names: Sequence[str], num_records: float, most_near: int
 ) -> Iterator[Derived | Near]:
     """Relations, none of which rests on a column that another one computes."""
     offers: list[tuple[bool, float, int, RelationOf, Derived | Near]] = []
@@ -78,6 +81,10 @@ def _relations(
     for *_, question, relation in sorted(offers, key=lambda offer: offer[:3]):
         if question.column in computed | sources or question.of in computed:
             continue
+        if isinstance(relation, Near):
+            if most_near == 0:
+                continue
+            most_near -= 1
         computed.add(question.column)
         sources.add(question.of)
         yield relation

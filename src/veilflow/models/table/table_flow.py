@@ -34,6 +34,7 @@ from veilflow.releases.marginals.release import Marginals
 from veilflow.releases.release import Derived, Query, Release
 from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms
+from veilflow.releases.table.pairs import PairCounts
 from veilflow.releases.training import PrivateTraining, Task
 from veilflow.tabular.raw import read_raw
 from veilflow.tabular.schema import Schema
@@ -143,16 +144,15 @@ class TableFlow(Estimator[FittedTableFlow]):
             return Query(raw.map(lambda table: table.said(release.column)))
         if isinstance(release, ColumnBounds):
             return Query(raw.map(lambda table: table.numbers[release.column]))
-        if isinstance(release, ColumnHistograms):
-            columns, words = parts.schema(fit).columns, parts.vocabularies(fit)
-            sizes = [column.num_codes(words.get(name)) for name, column in columns.items()]
-            return Query(parts.rows(fit), {"columns": tuple(columns.values()), "sizes": sizes})
+        if isinstance(release, ColumnHistograms | PairCounts):
+            return self._histograms(release, fit)
         if isinstance(release, Marginals):
             coder = parts.coder(fit)
             known = {
                 "sizes": [column.num_codes for column in coder.columns],
                 "ordered": [column.ordered for column in coder.columns],
                 "num_records": fit.num_records,
+                "label": parts.label_of(parts.schema(fit).core),
             }
             return Query(parts.rows(fit).map(coder.codes), known)
         if isinstance(release, Derived):
@@ -167,6 +167,22 @@ class TableFlow(Estimator[FittedTableFlow]):
             public_loss=density.public_loss,
         )
         return Query(parts.rows(fit).map(density.records), {"task": task})
+
+    def _histograms(self, release: Release, fit: Fit) -> Query:
+        """The input of a release about single columns, or about pairs of them."""
+        differences = isinstance(release, ColumnHistograms) and release.index > 0
+        schema = (parts.schema if differences else parts.declared_schema)(fit).core
+        rows = (parts.rows if differences else parts.declared_rows)(fit)
+        names = parts.differences(fit) if differences else schema.names
+        places, words = [schema.names.index(name) for name in names], parts.vocabularies(fit)
+        columns = tuple(schema.columns[name] for name in names)
+        known: dict[str, Any] = {"columns": columns}
+        known["sizes"] = [
+            column.num_codes(words.get(name)) for name, column in zip(names, columns, strict=True)
+        ]
+        if isinstance(release, PairCounts):
+            known["questions"] = parts.questions(fit)
+        return Query(rows.map(lambda all_: all_.only(places)) if differences else rows, known)
 
     def assemble(self, fit: Fit) -> FittedTableFlow:
         density = parts.density(fit)

@@ -99,9 +99,9 @@ class TablePlan(FitPlan):
     flow: CodeArchitecture | HFlowArchitecture
 
     @property
-    def label(self) -> int | None:
-        """The index of the label's column, if there is one."""
-        return None if self.schema.label is None else self.schema.names.index(self.schema.label)
+    def differences(self) -> ColumnHistograms | None:
+        """The release of the columns that lie near others, if there is one."""
+        return next((one for one in self.releases if one.purpose == DIFFERENCES), None)
 
 
 def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
