@@ -69,6 +69,8 @@ from veilflow.tabular.constraints import MissingIf as MissingIf
 from veilflow.tabular.constraints import MissingTogether as MissingTogether
 from veilflow.tabular.constraints import Near as Near
 from veilflow.tabular.constraints import Sum as Sum
+from veilflow.tabular.number_columns import Clock as Clock
+from veilflow.tabular.number_columns import ListedNumeric as ListedNumeric
 from veilflow.tabular.schema import Schema as Schema
 
 __version__: str

@@ -24,6 +24,7 @@ from veilflow.tabular.constraints import (
 from veilflow.tabular.draft import draft_schema
 from veilflow.tabular.encoded import EncodedRows
 from veilflow.tabular.io import Rows, read_rows, write_rows
+from veilflow.tabular.number_columns import Clock, ListedNumeric
 from veilflow.tabular.raw import open_values
 from veilflow.tabular.satisfaction import satisfied
 from veilflow.tabular.schema import Schema
@@ -35,11 +36,13 @@ __all__ = [
     "Between",
     "Boolean",
     "Categorical",
+    "Clock",
     "Column",
     "Datetime",
     "Derived",
     "EncodedRows",
     "Equal",
+    "ListedNumeric",
     "MissingIf",
     "MissingTogether",
     "Near",

@@ -32,6 +32,8 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 _FIRST, _LAST = ((moment - EPOCH) // _MICROSECOND for moment in (dt.datetime.min, dt.datetime.max))
 _NOUNS = {
     "numeric": "numbers",
+    "clock": "clock times",
+    "listed": "numbers",
     "datetime": "dates or times",
     "boolean": "truth values",
     "categorical": "listed values",
@@ -42,9 +44,14 @@ _NOT_LISTED = (
     "has cells with none of its declared values. Add the missing values to the list if they are "
     "public, or declare an open column, whose values are discovered for a share of the budget."
 )
+_NO_NUMBERS = (
+    "has cells that are not numbers. Write them with a decimal point, without separators of "
+    "thousands and without signs of money or percent, or declare another kind of column."
+)
 _UNREADABLE = {
-    "numeric": "has cells that are not numbers. Write them with a decimal point, without separators of "
-    "thousands and without signs of money or percent, or declare another kind of column.",
+    "numeric": _NO_NUMBERS,
+    "listed": _NO_NUMBERS,
+    "clock": "has cells that are not times of day. Write them as whole numbers hhmm, such as 930 or 2359.",
     "datetime": "has cells that are not dates or times. Write them like 1990-01-31 or "
     "1990-01-31T12:00:00.",
     "boolean": "has cells that are neither true nor false. Write true and false, yes and no, or 1 "

@@ -16,6 +16,15 @@ import pyarrow as pa
 from veilflow._core import check
 from veilflow.tabular.cells import read_column
 from veilflow.tabular.columns import Boolean, Column, Datetime, Listed, Numeric, OpenCategorical
+from veilflow.tabular.derivation import (
+    arrow_schema,
+    cell_type,
+    check_columns,
+    full_table,
+    open_core,
+    read_values,
+    to_cells,
+)
 from veilflow.tabular.encoded import (
     EncodedRows,
     Precision,
@@ -27,8 +36,10 @@ from veilflow.tabular.encoded import (
 )
 from veilflow.tabular.facts import OTHER
 from veilflow.tabular.frames import CHUNK, as_frame, library_of, open_table, to_library
+from veilflow.tabular.gaps import with_gaps
 from veilflow.tabular.schema import Schema
 from veilflow.tabular.stream import write_tables
+from veilflow.tabular.structure import sources
 
 
 def encode(
@@ -64,7 +75,7 @@ def encode(
         OSError: If there is no such file, or it may not be read.
     """
     blocks = iter_encoded(source, schema, vocabularies=vocabularies, extra=extra, invalid=invalid)
-    first = no_rows(len(schema.columns), position_type(schema))
+    first = no_rows(len(schema.core.columns), position_type(schema.core))
     return EncodedRows.concatenate(itertools.chain([first], blocks))
 
 
@@ -84,13 +95,13 @@ def iter_encoded(
     check.one_of(("error", "ignore"), extra=extra)
     check.one_of(("error", "replace"), invalid=invalid)
     check.count(chunk=chunk)
-    _check_ready(schema, vocabularies or {})
-    names, blocks = open_table(source, chunk=chunk, by_line=invalid == "replace")
-    places = places_in(names, schema, extra)
-    dtype = position_type(schema)
+    _check_ready(schema.core, vocabularies or {})
+    core, words = schema.core, dict(vocabularies or {})
+    names, blocks = open_core(source, schema, chunk=chunk, invalid=invalid, extra=extra)
+    dtype = position_type(core)
     for block in blocks:
-        cells = [block(i) for i in places]
-        yield encode_block(cells, schema.columns, vocabularies or {}, invalid, dtype)
+        own = [block(place) for place in range(len(names))]
+        yield with_gaps(encode_block(own, core.columns, words, invalid, dtype), schema, words)
 
 
 def encode_block(
@@ -114,47 +125,21 @@ def encode_block(
     positions = np.zeros(shape, dtype, order="F")
     for place, ((name, column), array) in enumerate(zip(columns.items(), block, strict=True)):
         vocabulary = vocabularies.get(name)
-        cells = read_column(name, column, array, vocabulary=vocabulary or (), invalid=invalid)
-        gaps = cells.missing | cells.unreadable
+        read = read_column(name, column, array, vocabulary=vocabulary or (), invalid=invalid)
+        gaps = read.missing | read.unreadable
         replacement = column.num_codes(vocabulary) - 1 if column.nullable else 0
         if column.has_position:
             lowest = 0 if column.nullable else lowest_position(column)
-            positions[:, place] = np.where(gaps, lowest, to_positions(column, cells.values, dtype))
+            positions[:, place] = np.where(gaps, lowest, to_positions(column, read.values, dtype))
             codes[:, place] = np.where(gaps, replacement, 0)
         else:
-            codes[:, place] = np.where(gaps, replacement, cells.values)
+            codes[:, place] = np.where(gaps, replacement, read.values)
     return EncodedRows(np.ascontiguousarray(codes), np.ascontiguousarray(positions))
 
 
 def no_rows(num_columns: int, dtype: Precision) -> EncodedRows:
     """An encoded table without a row."""
     return EncodedRows(np.zeros((0, num_columns), np.int32), np.zeros((0, num_columns), dtype))
-
-
-def places_in(names: tuple[str, ...], schema: Schema, extra: str) -> list[int]:
-    """The places of a schema's columns among the names of a table."""
-    if not set(names) & set(schema.names):
-        # not quoted: without a header, the first line is a record
-        raise ValueError(
-            "the table has none of the columns of the schema. Does its first line name the columns, "
-            "with commas, semicolons, tabs or bars between them?"
-        )
-    check_columns(schema.names, names)
-    strange = [name for name in names if name not in schema.columns]
-    if strange and extra == "error":
-        shown = ", ".join(map(repr, strange[:5])) + (", ..." if len(strange) > 5 else "")
-        raise ValueError(
-            f"the table has columns that are not in the schema: {shown}. Declare them, drop them, or "
-            'pass extra="ignore" (--extra ignore).'
-        )
-    return [names.index(name) for name in schema.names]
-
-
-def check_columns(declared: Iterable[str], names: Sequence[str]) -> None:
-    """Raise unless a table with columns of these names has all declared ones."""
-    for name in declared:
-        if name not in names:
-            raise ValueError(f"the table has no column {name!r}, which the schema declares.")
 
 
 def decode(
@@ -195,15 +180,31 @@ def to_table(
     encoded: EncodedRows, schema: Schema, *, vocabularies: Vocabularies | None = None
 ) -> pa.Table:
     """The table of encoded rows in pyarrow, columns in the order of the schema."""
-    if encoded.codes.shape[1] != len(schema.columns):
+    core, words = schema.core, dict(vocabularies or {})
+    if encoded.codes.shape[1] != len(core.columns):
         raise ValueError(
-            f"encoded rows must have the {len(schema.columns)} columns of the schema, got "
+            f"encoded rows must have the {len(core.columns)} columns of the schema's core, got "
             f"{encoded.codes.shape[1]}."
         )
-    arrays = []
-    for place, (name, column) in enumerate(schema.columns.items()):
-        vocabulary = (vocabularies or {}).get(name)
-        codes, kind = encoded.codes[:, place], _type(column)
+    return decoded(with_gaps(encoded, schema, words), schema, vocabularies=words)
+
+
+def decoded(
+    encoded: EncodedRows,
+    schema: Schema,
+    *,
+    vocabularies: Vocabularies,
+    names: Sequence[str] | None = None,
+) -> pa.Table:
+    """The table of rows that have all gaps that follow; of the columns `names` alone, if given."""
+    core, words = schema.core, vocabularies
+    needed = sources(schema.names if names is None else names, schema.rules)
+    arrays = {}
+    for place, (name, column) in enumerate(core.columns.items()):
+        if name not in needed:
+            continue
+        vocabulary = words.get(name)
+        codes, kind = encoded.codes[:, place], cell_type(column)
         num_codes = column.num_codes(vocabulary)
         if codes.size and not (codes.min() >= 0 and codes.max() < num_codes):
             raise ValueError(f"codes of column {name!r} must be at least 0 and below {num_codes}.")
@@ -211,12 +212,34 @@ def to_table(
         if column.has_position:
             values = from_positions(column, np.where(missing, 0, encoded.positions[:, place]))
             is_moment = isinstance(column, Datetime)
-            cells = pa.array(values, None if is_moment else kind, mask=missing)
-            arrays.append(cells.cast(pa.timestamp("us")).cast(kind) if is_moment else cells)
+            values = pa.array(values, None if is_moment else kind, mask=missing)
+            arrays[name] = values.cast(pa.timestamp("us")).cast(kind) if is_moment else values
         else:
             listed = pa.array(_values(column, vocabulary), kind)
-            arrays.append(listed.take(pa.array(codes, pa.int32(), mask=missing)))
-    return pa.table(arrays, schema=_arrow_schema(schema))
+            arrays[name] = listed.take(pa.array(codes, pa.int32(), mask=missing))
+    return full_table(pa.table(arrays), schema, names)
+
+
+def clean_table(source: Any, schema: Schema) -> pa.Table:
+    """The cells of a table as they are declared, each column by itself; numbers in full precision."""
+    names, blocks = open_table(source, chunk=CHUNK)
+    check_columns(schema.names, names)
+    words = dict.fromkeys(schema.open, ())
+    bare = {n: c for n, c in schema.columns.items() if not isinstance(c, Numeric)}
+    tables = []
+    for block in blocks:
+        own = {name: block(names.index(name)) for name in schema.names}
+        arrays = {
+            name: to_cells(column, read_values(name, column, own[name], "error"))
+            for name, column in schema.columns.items()
+            if isinstance(column, Numeric)
+        }
+        if bare:
+            rows = encode_block([own[name] for name in bare], bare, words, "error", np.float64)
+            table = decoded(rows, Schema(bare), vocabularies=words)
+            arrays |= {name: table.column(name) for name in bare}
+        tables.append(pa.table({name: arrays[name] for name in schema.names}))
+    return pa.concat_tables(tables)
 
 
 def write_encoded(
@@ -237,7 +260,7 @@ def write_encoded(
         mode: The permissions of the file, which the umask lowers.
     """
     tables = (to_table(part, schema, vocabularies=vocabularies) for part in parts)
-    write_tables(tables, path, schema=_arrow_schema(schema), mode=mode)
+    write_tables(tables, path, schema=arrow_schema(schema), mode=mode)
 
 
 def _check_ready(schema: Schema, vocabularies: Vocabularies) -> None:
@@ -262,24 +285,6 @@ def _check_ready(schema: Schema, vocabularies: Vocabularies) -> None:
             raise ValueError(
                 f"the vocabulary of {name!r} must not hold {OTHER!r}, or a value twice."
             )
-
-
-def _arrow_schema(schema: Schema) -> pa.Schema:
-    return pa.schema(
-        [pa.field(name, _type(c), nullable=c.nullable) for name, c in schema.columns.items()]
-    )
-
-
-def _type(column: Column) -> Any:
-    """The type in which pyarrow holds a decoded column."""
-    if isinstance(column, Numeric):
-        return pa.int64() if column.integer else pa.float64()
-    if isinstance(column, Datetime):
-        return pa.date32() if column.resolution == "day" else pa.timestamp("us")
-    if isinstance(column, Boolean):
-        return pa.bool_()
-    is_whole = isinstance(column, Listed) and isinstance(column.values[0], int)
-    return pa.int64() if is_whole else pa.string()
 
 
 def _values(column: Column, vocabulary: Sequence[str] | None) -> Sequence[Any]:

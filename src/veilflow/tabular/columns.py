@@ -307,12 +307,6 @@ class Datetime(Column):
         return 1
 
 
-KINDS: dict[str, type[Column]] = {
-    kind.kind: kind for kind in (Numeric, Categorical, Ordinal, OpenCategorical, Boolean, Datetime)
-}
-"""The kinds of columns by the word that files use for them."""
-
-
 def _set(column: Column, **facts: Any) -> None:
     """Set facts of a frozen column while it is made."""
     for name, value in facts.items():

@@ -16,6 +16,7 @@ from veilflow.tabular.constraints import (
 from veilflow.tabular.evaluation import Range, range_of
 from veilflow.tabular.expressions import copied, parse
 from veilflow.tabular.facts import EPOCH
+from veilflow.tabular.number_columns import learned
 
 WIDEST = 2.0**60
 """Bounds that are discovered are at most this."""
@@ -89,6 +90,11 @@ def _check_allowed(constraint: Allowed, columns: Mapping[str, Column]) -> None:
 
 def _check_near(constraint: Near, columns: Mapping[str, Column]) -> None:
     column, of = columns[constraint.column], columns[constraint.of]
+    if learned(column) is not column:
+        raise ValueError(
+            f"Near: column {constraint.column!r} is {column.kind}, from which there are no "
+            "differences. Declare it as Numeric."
+        )
     if of.nullable and not column.nullable:
         raise ValueError(
             f"Near: column {constraint.column!r} is missing wherever {constraint.of!r} is. Declare it "
@@ -132,7 +138,10 @@ def _copyable(source: Column, target: Column) -> bool:
         return set(source.values) <= set(target.values)
     if isinstance(source, Numeric) and isinstance(target, Numeric):
         return False  # by arithmetic, which moves numbers to the other's bounds and steps
-    return type(source) is type(target)
+    if isinstance(source, Datetime) and isinstance(target, Datetime):
+        ends = ((one.start, one.end, one.resolution) for one in (source, target))
+        return len(set(ends)) == 1
+    return isinstance(source, Boolean) and isinstance(target, Boolean)
 
 
 def _holds_numbers(column: Column) -> bool:

@@ -137,7 +137,7 @@ class Derived:
             raise ValueError(f"column {self.column!r} must not be derived from itself.")
 
 
-def Equal(column: str, other: str) -> Derived:  # noqa: N802: declared like a class
+def Equal(column: str, other: str) -> Derived:
     """A column that always equals another one; both are of the same kind.
 
     Args:
@@ -147,7 +147,7 @@ def Equal(column: str, other: str) -> Derived:  # noqa: N802: declared like a cl
     return Derived(column, _quoted(other))
 
 
-def Sum(column: str, parts: Sequence[str]) -> Derived:  # noqa: N802: declared like a class
+def Sum(column: str, parts: Sequence[str]) -> Derived:
     """A numeric column that always is the sum of others.
 
     Args:

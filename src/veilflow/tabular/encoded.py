@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int32, Shaped
 
 from veilflow.tabular.columns import Column, Datetime, Numeric
 from veilflow.tabular.facts import EPOCH
-from veilflow.tabular.schema import Schema
+
+if TYPE_CHECKING:
+    from veilflow.tabular.schema import Schema
 
 Vocabularies = Mapping[str, Sequence[str]]
 """For each open column, the values that were discovered, in the order of their codes."""
@@ -72,7 +75,7 @@ class EncodedRows:
         return EncodedRows(codes, positions)
 
 
-def position_type(schema: Schema) -> Precision:
+def position_type(schema: "Schema") -> Precision:
     """The precision that the positions of a schema need."""
     cells = (column.num_cells or 0 for column in schema.columns.values())
     return np.float64 if max(cells, default=0) > _SINGLE_CELLS else np.float32

@@ -13,8 +13,9 @@ from jaxtyping import Float, Float64, Int32, Int64, Shaped
 
 from veilflow._core import check
 from veilflow.tabular.cells import check_missing, read_column, say_nothing, texts, wrong_type
-from veilflow.tabular.codec import check_columns, encode_block, no_rows, places_in
+from veilflow.tabular.codec import encode_block, no_rows
 from veilflow.tabular.columns import Column, Numeric, OpenCategorical
+from veilflow.tabular.derivation import check_columns, open_core
 from veilflow.tabular.encoded import (
     EncodedRows,
     Vocabularies,
@@ -25,6 +26,7 @@ from veilflow.tabular.encoded import (
 )
 from veilflow.tabular.facts import OTHER
 from veilflow.tabular.frames import CHUNK, open_table
+from veilflow.tabular.gaps import with_gaps
 from veilflow.tabular.schema import Schema
 from veilflow.tabular.words import WrongType
 
@@ -58,11 +60,12 @@ class RawRows(NamedTuple):
     def encoded(self, schema: Schema, vocabularies: Vocabularies) -> EncodedRows:
         """The rows by the schema with what was discovered, each encoded by itself."""
         if not self.numbers and not self.places:
-            return EncodedRows(self.codes, self.positions)
-        shape, dtype = (len(self.codes), len(schema.columns)), position_type(schema)
+            return with_gaps(EncodedRows(self.codes, self.positions), schema, vocabularies)
+        core = schema.core
+        shape, dtype = (len(self.codes), len(core.columns)), position_type(core)
         codes, positions = np.zeros(shape, np.int32), np.zeros(shape, dtype)
         closed = 0
-        for j, (name, column) in enumerate(schema.columns.items()):
+        for j, (name, column) in enumerate(core.columns.items()):
             if name in self.numbers:
                 numbers = self.numbers[name]
                 gaps = np.isnan(numbers)
@@ -75,7 +78,7 @@ class RawRows(NamedTuple):
                 codes[:, j] = self.codes[:, closed]
                 positions[:, j] = np.minimum(self.positions[:, closed], below_one(dtype))
                 closed += 1
-        return EncodedRows(codes, positions)
+        return with_gaps(EncodedRows(codes, positions), schema, vocabularies)
 
     def _codes(self, name: str, column: Column, vocabulary: Any) -> Int64[np.ndarray, " rows"]:
         """Codes of an open list: whatever is not in the vocabulary has the code after it."""
@@ -107,14 +110,15 @@ def read_raw(
     """
     check.one_of(("error", "ignore"), extra=extra)
     check.one_of(("error", "replace"), invalid=invalid)
-    opened = {name: schema.columns[name] for name in schema.open}
-    closed = {name: column for name, column in schema.columns.items() if name not in opened}
+    core = schema.core
+    opened = {name: core.columns[name] for name in core.open}
+    closed = {name: column for name, column in core.columns.items() if name not in opened}
     numbers = {n: [np.zeros(0)] for n, column in opened.items() if isinstance(column, Numeric)}
     places = {name: [np.zeros(0, np.int64)] for name in opened if name not in numbers}
     known: dict[str, dict[str, int]] = {name: {} for name in places}
-    dtype = np.float64 if numbers else position_type(schema)
-    names, blocks = open_table(source, chunk=CHUNK, by_line=invalid == "replace")
-    at = dict(zip(schema.names, places_in(names, schema, extra), strict=True))
+    dtype = np.float64 if numbers else position_type(core)
+    names, blocks = open_core(source, schema, chunk=CHUNK, invalid=invalid, extra=extra)
+    at = {name: place for place, name in enumerate(names)}
     rows = [no_rows(len(closed), dtype)]
     for block in blocks:
         for name, parts in numbers.items():

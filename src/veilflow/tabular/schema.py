@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from veilflow._core.errors import PrivacyError
 from veilflow._core.store import write_atomic
 from veilflow.tabular import schema_file
 from veilflow.tabular.columns import (
-    KINDS,
     Boolean,
     Categorical,
     Column,
@@ -21,7 +21,15 @@ from veilflow.tabular.columns import (
 )
 from veilflow.tabular.constraint_checks import check_constraint
 from veilflow.tabular.constraints import Constraint, MissingIf, MissingTogether
+from veilflow.tabular.number_columns import KINDS, Clock, ListedNumeric
 from veilflow.tabular.stream import check_names
+from veilflow.tabular.structure import (
+    Rules,
+    bounded,
+    core_columns,
+    core_constraints,
+    rules_of,
+)
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -84,11 +92,41 @@ class Schema(OwnFormat):
         object.__setattr__(self, "constraints", tuple(constraints))
         for constraint in self.constraints:
             check_constraint(constraint, by_name)
+        _ = self.core  # raises if constraints contradict each other
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
         return tuple(self.columns)
+
+    @cached_property
+    def rules(self) -> Rules:
+        """How each column that follows from others does, in an order in which they are computed."""
+        return rules_of(self.constraints)
+
+    @cached_property
+    def core(self) -> "Schema":
+        """What a model learns, and what encoded rows consist of; the schema itself if nothing follows.
+
+        Columns that are derived are not in it. One that lies near another is there as its difference
+        from it; clock times are there as minutes, and listed numbers as places in their list.
+        """
+        columns = core_columns(self.columns, self.rules)
+        constraints = core_constraints(self.constraints, self.columns, self.rules)
+        if columns == self.columns and constraints == self.constraints:
+            return self
+        label = self.label if self.label in columns else None
+        return Schema(columns, label=label, constraints=constraints)
+
+    @cached_property
+    def rewritten(self) -> frozenset[str]:
+        """The columns that the core has in another form."""
+        core = self.core.columns
+        return frozenset(name for name in core if core[name] != self.columns[name])
+
+    def bounded(self) -> "Schema":
+        """The schema with bounds for the columns that follow from others and declare none."""
+        return self.with_columns(bounded(self.columns, self.rules))
 
     @property
     def unconfirmed(self) -> dict[str, tuple[str, ...]]:
@@ -227,9 +265,12 @@ class Schema(OwnFormat):
 
 def replace_column(column: Column, **changes: Any) -> Column:
     """A column with some facts changed."""
-    if isinstance(column, Listed):
+    if isinstance(column, Listed | ListedNumeric):
         facts = {"nullable": column.nullable, "unconfirmed": column.unconfirmed, **changes}
         return type(column)(*facts.pop("values", column.values), **facts)
+    if isinstance(column, Clock):
+        facts = {name: getattr(column, name) for name in (*column.facts[1:], "unconfirmed")}
+        return Clock(**{**facts, **changes})
     return replace(column, **changes)
 
 
@@ -237,6 +278,12 @@ def _forgotten(name: str, column: Column) -> Column:
     """The column without its unconfirmed facts, as wide as its kind allows."""
     facts = set(column.unconfirmed)
     nullable = column.nullable or "nullable" in facts
+    if isinstance(column, Clock):
+        whole_day = {"low": 0, "high": 2359} if facts & {"low", "high"} else {}
+        return replace_column(column, nullable=nullable, unconfirmed=(), **whole_day)
+    if isinstance(column, ListedNumeric):
+        known = replace_column(column, nullable=nullable, unconfirmed=())
+        return Numeric(nullable=nullable) if "values" in facts else known
     if isinstance(column, Numeric):
         unknown = bool(facts & {"low", "high"})
         real = "integer" in facts

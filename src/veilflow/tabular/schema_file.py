@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from veilflow._core import toml
-from veilflow.tabular.columns import KINDS, Boolean, Column, OpenCategorical
+from veilflow.tabular.columns import Boolean, Column, OpenCategorical
 from veilflow.tabular.constraints import (
     Allowed,
     AtMost,
@@ -19,6 +19,7 @@ from veilflow.tabular.constraints import (
     MissingTogether,
     Near,
 )
+from veilflow.tabular.number_columns import KINDS
 
 if TYPE_CHECKING:
     from veilflow.tabular.schema import Schema
