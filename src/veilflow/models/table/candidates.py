@@ -50,6 +50,7 @@ def questions_of(
     columns: Sequence[Column],
     coder: Coder,
     *,
+    written: Sequence[Column | None],
     num_questions: int,
     deviation: float,
     num_records: float,
@@ -58,7 +59,8 @@ def questions_of(
     """The most promising questions. Everything here reads released numbers.
 
     Args:
-        columns: The columns of the schema, with bounds.
+        columns: The columns as they are learned, with bounds.
+        written: The columns as they are written; None for one that follows from another already.
         coder: The coder that follows from the histograms of columns.
         num_questions: The most questions.
         deviation: The standard deviation of an answer, if so many questions are asked.
@@ -66,8 +68,8 @@ def questions_of(
         follow: Which columns may follow from others.
     """
     gaps = _gaps(coder, num_records, least=_CLEAR * deviation)
-    relations = _relations(columns, coder, follow)
-    some = max(num_questions // 2, num_questions - len(relations))
+    relations = _relations(columns, written, coder, follow)
+    some = max(num_questions // 3, num_questions - len(relations))
     gaps = gaps[:some]
     return (*gaps, *relations[: num_questions - len(gaps)])
 
@@ -107,13 +109,18 @@ class _Points(NamedTuple):
         return float(high - low)
 
 
-def _relations(columns: Sequence[Column], coder: Coder, follow: Sequence[bool]) -> list[RelationOf]:
+def _relations(
+    columns: Sequence[Column],
+    written: Sequence[Column | None],
+    coder: Coder,
+    follow: Sequence[bool],
+) -> list[RelationOf]:
     """One question for each pair of columns that may be related; the likeliest first."""
     share = gap_shares(coder)
     known = [
-        _Points(j, columns[j], _points(columns[j], coded), float(share[j]))
-        for j, coded in enumerate(coder.columns)
-        if coded.cells is not None
+        _Points(j, own, _points(columns[j], own, coded), float(share[j]))
+        for j, (own, coded) in enumerate(zip(written, coder.columns, strict=True))
+        if own is not None and coded.cells is not None
     ]
     targets = [one for one in known if follow[one.place] and isinstance(one.column, Numeric)]
     best: dict[tuple[int, ...], tuple[float, int, RelationOf]] = {}
@@ -128,10 +135,12 @@ def _relations(columns: Sequence[Column], coder: Coder, follow: Sequence[bool]) 
     sources = {question.of for question in likely if question.expressions}
     first = [wheel for wheel in wheels if wheel.of in sources]
     others = [wheel for wheel in wheels if wheel.of not in sources]
-    return [*likely, *first, *others[:_MOST_WHEELS]]
+    near = [question for question in likely if not question.expressions]
+    exact = [question for question in likely if question.expressions]
+    return [*exact, *first, *near, *others[:_MOST_WHEELS]]
 
 
-def _points(column: Column, coded: CodedColumn) -> Float[np.ndarray, " points"]:
+def _points(column: Column, written: Column, coded: CodedColumn) -> Float[np.ndarray, " points"]:
     assert coded.bins is not None
     assert coded.cells is not None
     up_to = np.concatenate([[0.0], np.cumsum(coded.bins.mass)])
@@ -139,7 +148,7 @@ def _points(column: Column, coded: CodedColumn) -> Float[np.ndarray, " points"]:
     cells = np.clip(np.searchsorted(up_to, level, side="right") - 1, 0, coded.cells.num - 1)
     within = (level - up_to[cells]) / np.maximum(coded.bins.mass[cells], 1e-300)
     positions = coded.cells.draw(cells, np.clip(within, 0.0, 1 - 1e-9))
-    return np.sort(numbers_of(column, positions))
+    return np.sort(numbers_of(column, positions, written=written))
 
 
 def _of(source: _Points, targets: Sequence[_Points]) -> Iterator[tuple[float, RelationOf]]:

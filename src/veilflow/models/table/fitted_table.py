@@ -228,10 +228,10 @@ class FittedTableFlow(Fitted):
     @property
     def order(self) -> tuple[str, ...]:
         """The columns in the order in which the flow of codes draws them."""
-        return tuple(self.schema.names[j] for j in self._code_flow("order").order)
+        return tuple(self.schema.core.names[j] for j in self._code_flow("order").order)
 
     def _no_rows(self) -> EncodedRows:
-        shape = (0, len(self.schema.columns))
+        shape = (0, len(self.schema.core.columns))
         return EncodedRows(np.zeros(shape, np.int32), np.zeros(shape))
 
     def _blocks(

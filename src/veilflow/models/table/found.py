@@ -1,26 +1,26 @@
-"""What answers about pairs of columns say about all rows: constraints, as a person would declare them.
+"""What answers about pairs of columns say of all rows: constraints, as a person would declare them.
 
-A relation is found if it holds in all rows but a hundredth, as far as noise can tell. Rows that
+A relation is found if it holds in all rows but half a per cent, as far as noise can tell. Rows that
 contradict it are then made to hold it, each by itself, as for a declared one.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from veilflow.releases.table.pairs import Answered
 from veilflow.releases.table.questions import GapsOf, RelationOf
+from veilflow.tabular.columns import Column
 from veilflow.tabular.constraints import Constraint, Derived, MissingIf, MissingTogether, Near
 from veilflow.tabular.expressions import quoted
 
 FOUND = (Derived, Near, MissingIf, MissingTogether)
 """The kinds of constraints that are found."""
-_WRONG = 0.01
-"""Share of the rows that may contradict a relation."""
-_OUTSIDE = 0.005
-"""Share of the rows that may lie beyond the distance of near-equal columns."""
+_WRONG, _MOST_WRONG = 0.005, 0.02
+"""Share of the rows that may contradict a relation; with the noise of an answer, and at most."""
 _HOLDS = 0.05
 """Share of the rows in which a relation must hold between two values."""
 _NOISE = 3.0
@@ -30,18 +30,22 @@ _ALONE = 0.03
 
 
 def found_in(
-    answers: Iterable[Answered], names: Sequence[str], *, num_records: float, most_near: int
+    answers: Iterable[Answered],
+    columns: Mapping[str, Column],
+    *,
+    num_records: float,
+    most_near: int,
 ) -> tuple[Constraint, ...]:
     """The constraints that follow from the answers.
 
     Args:
         answers: Questions and their noisy answers.
-        names: Names of the columns that questions name by place.
+        columns: The columns that questions name by place.
         num_records: The number of records, declared or released.
         most_near: The most columns that may lie near others.
     """
-    answers = tuple(answers)
-    relations = list(_relations(answers, names, num_records, most_near))
+    answers, names = tuple(answers), tuple(columns)
+    relations = list(_relations(answers, columns, num_records, most_near))
     # a column that is computed is missing where its source is
     source = {
         names.index(one.column): names.index(one.columns[1])
@@ -55,25 +59,31 @@ def found_in(
 
 
 def _relations(
-    answers: Sequence[Answered], names: Sequence[str], num_records: float, most_near: int
+    answers: Sequence[Answered], columns: Mapping[str, Column], num_records: float, most_near: int
 ) -> Iterator[Derived | Near]:
     """Relations, none of which rests on a column that another one computes."""
+    names = tuple(columns)
+    known: dict[str, Any] = {
+        "nullable": [column.nullable for column in columns.values()],
+        "num_records": num_records,
+    }
     offers: list[tuple[bool, float, int, RelationOf, Derived | Near]] = []
-    for number, (question, counts, deviation) in enumerate(answers):
+    for number, answered in enumerate(answers):
+        question = answered.question
         if not isinstance(question, RelationOf):
             continue
         name, other = names[question.column], names[question.of]
         for expression in question.expressions:
-            agreeing = question.agreeing(expression, counts)
-            wrong = num_records - agreeing
-            if wrong <= _WRONG * num_records and agreeing - counts[3] >= _HOLDS * num_records:
-                said = re.sub(r"\bx\b", lambda _, name=other: quoted(name), expression)
-                offers.append((False, wrong, number, question, Derived(name, said)))
+            said = question.said_by(expression)
+            wrong, noise = answered.others(said, **known)
+            holds = num_records - wrong - answered.counts[3]
+            most = min(_WRONG * num_records + 2 * noise, _MOST_WRONG * num_records)
+            if wrong <= most and holds >= _HOLDS * num_records:
+                text = re.sub(r"\bx\b", lambda _, name=other: quoted(name), expression)
+                offers.append((False, wrong, number, question, Derived(name, text)))
         for distance in question.withins:
-            outside = num_records - question.within(distance, counts)
-            if outside <= max(
-                _OUTSIDE * num_records, min(_NOISE * deviation, _WRONG * num_records)
-            ):
+            outside, noise = answered.others(question.within(distance), **known)
+            if outside <= min(_WRONG * num_records + noise, _MOST_WRONG * num_records):
                 offers.append((True, outside, number, question, Near(name, other, distance)))
                 break
     computed: set[int] = set()

@@ -108,7 +108,7 @@ class TableFlow(Estimator[FittedTableFlow]):
         )
         self.training.rate(roughly(self.num_records))
         if isinstance(self.flow, HFlowArchitecture):
-            columns = self.schema.columns.values()
+            columns = self.schema.core.columns.values()
             # a number that may be missing is two variables
             self.flow.check_fits(sum(1 + (c.has_position and c.nullable) for c in columns))
 
@@ -182,6 +182,7 @@ class TableFlow(Estimator[FittedTableFlow]):
         ]
         if isinstance(release, PairCounts):
             known["questions"] = parts.questions(fit)
+            known["written"] = tuple(parts.declared_schema(fit).columns[name] for name in names)
         return Query(rows.map(lambda all_: all_.only(places)) if differences else rows, known)
 
     def assemble(self, fit: Fit) -> FittedTableFlow:

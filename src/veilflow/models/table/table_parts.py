@@ -44,7 +44,7 @@ def declared_schema(fit: Fit) -> Schema:
     for name, release in bounds.items():
         low, high = fit.released[release.purpose]
         columns[name] = replace_column(declared.columns[name], low=low, high=high)
-    return declared.with_columns(columns)
+    return declared.with_columns(columns).bounded()
 
 
 def schema(fit: Fit) -> Schema:
@@ -60,11 +60,10 @@ def structure(fit: Fit) -> tuple[Constraint, ...]:
     release = fit.plan.release(PairCounts)
     if release is None or release.purpose not in fit.released:
         return ()
-    names = declared_schema(fit).core.names
     near = fit.plan.differences
     return found_in(
         fit.released[release.purpose],
-        names,
+        declared_schema(fit).core.columns,
         num_records=fit.num_records,
         most_near=0 if near is None else near.num_columns,
     )
@@ -111,17 +110,15 @@ def differences(fit: Fit) -> tuple[str, ...]:
 def questions(fit: Fit) -> tuple[Question, ...]:
     """What is asked about pairs of columns, from their histograms."""
     known, release = declared_schema(fit), fit.plan.release(PairCounts)
-    follow = [
-        name != known.label and name not in known.rewritten and name not in known.rules
-        for name in known.core.names
-    ]
+    names = known.core.names
     return questions_of(
         tuple(known.core.columns.values()),
         declared_coder(fit),
+        written=[None if name in known.rules else known.columns[name] for name in names],
         num_questions=release.num_questions,
         deviation=release.noise_multiplier * release.num_questions**0.5,
         num_records=fit.num_records,
-        follow=follow,
+        follow=[name != known.label and name not in known.rewritten for name in names],
     )
 
 
@@ -270,7 +267,9 @@ def shapes_of(
     if len(num_features) != len(num_codes):
         raise ValueError("there must be a number of features for each column.")
     ordered = tuple(column.has_position or isinstance(column, Ordinal) for column in columns)
-    shapes = CodeDensity.shapes(num_codes, num_features, flow, ordered=ordered, label=label_of(core))
+    shapes = CodeDensity.shapes(
+        num_codes, num_features, flow, ordered=ordered, label=label_of(core)
+    )
     return {"columns": coded, "flow": shapes}
 
 
@@ -307,7 +306,7 @@ def _check_discovered(plan: TablePlan, schema: Schema, vocabularies: Vocabularie
     )
     if schema.names != declared.names or opened != declared:
         raise ValueError("the schema differs from the declared one in more than its open columns.")
-    if set(vocabularies) != set(schema.open):
+    if set(vocabularies) != set(schema.core.open):
         raise ValueError("there must be a vocabulary for each open column, and for no other.")
     for words in vocabularies.values():
         if len({*words, OTHER}) <= len(words):

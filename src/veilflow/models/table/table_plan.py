@@ -40,7 +40,7 @@ _PAIRS_SHARE = 0.03
 """Share of it that counts of pairs of columns take."""
 _MOST_QUESTIONS, _LEAST_QUESTIONS = 48, 4
 _PRECISE = 0.0025
-"""Deviation of an answer, relative to the records: a relation is told from one with 1 % of exceptions."""
+"""Deviation of an answer relative to the records: one per cent of exceptions is told from none."""
 _MOST_NEAR = 3
 """The most columns that may be learned as their difference from another one."""
 _DISCOVERY_DELTA = 0.2
@@ -115,6 +115,7 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
         BudgetError: The settings cost more than the budget.
     """
     budget, num_records = settings.budget, exactly(settings.num_records)
+    core = schema.core  # what follows from other columns is not learned, and costs nothing
     flow = (settings.flow or codes()).resolved(**(_FLOW if budget.private else _OPEN_FLOW))
     warm = settings.warm_start is not False and budget.private
     training = _training(settings, flow, warm=warm)
@@ -123,29 +124,29 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
     releases: list[Release] = []
     if num_records is None:
         releases.append(Count.within(budget))
-    releases += _discoveries(schema, mu, budget)
+    releases += _discoveries(core, mu, budget)
     releases.append(
         ColumnHistograms(
-            num_columns=len(schema.columns),
-            most_numbers=sizes.histogram_numbers(schema),
-            most_touched=sizes.histogram_levels(schema),
+            num_columns=len(core.columns),
+            most_numbers=sizes.histogram_numbers(core),
+            most_touched=sizes.histogram_levels(core),
             noise_multiplier=1 / (mu * math.sqrt(_COLUMNS_SHARE)),
         )
     )
     rest: int | None = len(releases) - 1
-    releases += _structure(settings, schema, mu)
+    releases += _structure(settings, core, mu)
     if warm:
         chosen = settings.warm_start is not True
         share = settings.warm_start if chosen else _WARM_SHARE
         rest = None if chosen else len(releases)
-        releases += [_marginals(schema, flow, mu * math.sqrt(share)), warm_start()]
+        releases += [_marginals(core, flow, mu * math.sqrt(share)), warm_start()]
     if training.steps:
         rest = len(releases)
         releases.append(
             PrivateTraining(
                 settings=training,
                 noise_multiplier=float(budget.private),
-                num_parameters=num_parameters(sizes.largest_flow(schema, flow)),
+                num_parameters=num_parameters(sizes.largest_flow(core, flow)),
             )
         )
     priced = tuple(releases)
@@ -215,7 +216,7 @@ def _discoveries(schema: Schema, mu: float, budget: Budget) -> list[Release]:
 
 
 def _structure(settings: "TableFlow", schema: Schema, mu: float) -> list[Release]:
-    """Counts of pairs of columns, and histograms of differences, where public facts say that they pay."""
+    """Counts of pairs, and histograms of differences, where public facts say that they pay."""
     if not settings.learn_structure or isinstance(settings.flow, HFlowArchitecture):
         return []
     columns = schema.columns.values()

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from veilflow.privacy.assumptions import Assumption
 from veilflow.privacy.guarantees import ClippedSum, Released, Sensitive
@@ -28,6 +28,35 @@ class Answered(NamedTuple):
 
     question: Question
     counts: Float[np.ndarray, " answers"]
+    deviation: float
+
+    def others(
+        self,
+        answers: Bool[np.ndarray, " answers"],
+        *,
+        nullable: Sequence[bool],
+        num_records: float,
+    ) -> "Estimate":
+        """How many records gave another answer: from the fewer counts, which have less noise.
+
+        Args:
+            answers: The answers not to count.
+            nullable: Of each column, whether its cells may be missing: what cannot be, nobody answers.
+            num_records: The number of records, declared or released.
+        """
+        first, second = (nullable[j] for j in self.question.columns)
+        possible = np.ones(len(self.counts), bool)
+        possible[1:4] = first, second, first and second
+        these, rest = self.counts[answers & possible], self.counts[~answers & possible]
+        if len(these) < len(rest):
+            return Estimate(num_records - float(these.sum()), self.deviation * len(these) ** 0.5)
+        return Estimate(float(rest.sum()), self.deviation * len(rest) ** 0.5)
+
+
+class Estimate(NamedTuple):
+    """A noisy number of records, and the deviation of its noise."""
+
+    number: float
     deviation: float
 
 
@@ -69,6 +98,7 @@ class PairCounts(OneGaussian):
         *,
         questions: Sequence[Question],
         columns: Sequence[Column],
+        written: Sequence[Column],
         sizes: Sequence[int],
     ) -> Released[dict[str, Any]]:
         """Count.
@@ -77,7 +107,8 @@ class PairCounts(OneGaussian):
             records: Rows encoded by the schema.
             tools: The tools of the run.
             questions: What to ask, from released values.
-            columns: Columns of the schema, with bounds.
+            columns: Columns as they are learned, with bounds.
+            written: Columns as they are written.
             sizes: Number of codes of each column.
 
         Returns:
@@ -85,7 +116,7 @@ class PairCounts(OneGaussian):
         """
         if len(questions) > self.num_questions:  # the sensitivity is theirs
             raise ValueError(f"expected {self.num_questions} questions, got {len(questions)}.")
-        cells = Cells(records.open(), tuple(columns), tuple(sizes))
+        cells = Cells(records.open(), tuple(columns), tuple(written), tuple(sizes))
         counts = [np.bincount(q.answers(cells), minlength=q.num_answers) for q in questions]
         released = gaussian_once(
             # the empty question, with an answer that no row gives: there is always something to release

@@ -5,7 +5,6 @@ A question divides the rows into a few groups. `GapsOf` says which of two cells 
 expressions.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +16,7 @@ from veilflow.tabular.columns import Column, Datetime
 from veilflow.tabular.encoded import EncodedRows, from_positions
 from veilflow.tabular.evaluation import evaluate
 from veilflow.tabular.expressions import parse
+from veilflow.tabular.number_columns import Clock, ListedNumeric, from_places
 
 _TENS = tuple(10**k for k in range(1, 7))
 _UNITS = (7, 12, 24, 60, 3600)
@@ -68,10 +68,21 @@ def computed(expression: str, numbers: Float[np.ndarray, " n"]) -> Float[np.ndar
     return evaluate(parse(expression), {"x": numbers}, len(numbers))
 
 
-def numbers_of(column: Column, positions: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """The numbers at these positions of a column, as expressions see them: moments are seconds."""
+def numbers_of(
+    column: Column, positions: Float[np.ndarray, " n"], *, written: Column
+) -> Float[np.ndarray, " n"]:
+    """The numbers at these positions of a column, as expressions see them: moments are seconds.
+
+    Args:
+        column: The column as it is learned.
+        positions: The positions.
+        written: The column as it is written: a clock time, for example.
+    """
     values = from_positions(column, positions)
-    return values / _MICROSECONDS if isinstance(column, Datetime) else values.astype(np.float64)
+    if isinstance(column, Datetime):
+        return values / _MICROSECONDS
+    values = values.astype(np.float64)
+    return from_places(written, values) if isinstance(written, Clock | ListedNumeric) else values
 
 
 def tolerance(column: Any, target: Any, expression: str) -> float:
@@ -94,6 +105,9 @@ class Cells:
 
     rows: EncodedRows
     columns: tuple[Column, ...]
+    """As they are learned."""
+    written: tuple[Column, ...]
+    """As they are written."""
     sizes: tuple[int, ...]
     """The number of codes of each column."""
 
@@ -107,7 +121,8 @@ class Cells:
     def numbers(self, j: int) -> Float[np.ndarray, " rows"]:
         """The numbers of column j, NaN where they are missing."""
         if j not in self._numbers:
-            values = numbers_of(self.columns[j], self.rows.positions[:, j])
+            positions = self.rows.positions[:, j]
+            values = numbers_of(self.columns[j], positions, written=self.written[j])
             self._numbers[j] = np.where(self.missing(j), np.nan, values)
         return self._numbers[j]
 
@@ -129,6 +144,11 @@ class GapsOf:
     second: int
 
     num_answers = 4
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """The places of the two columns."""
+        return self.first, self.second
 
     def answers(self, cells: Cells) -> Int[np.ndarray, " rows"]:
         """The answer of every row."""
@@ -161,6 +181,11 @@ class RelationOf:
             )
 
     @property
+    def columns(self) -> tuple[int, int]:
+        """The places of the two columns."""
+        return self.column, self.of
+
+    @property
     def num_answers(self) -> int:
         """The number of answers."""
         return 4 + self._num_sets + len(self.withins)
@@ -172,7 +197,7 @@ class RelationOf:
     def answers(self, cells: Cells) -> Int[np.ndarray, " rows"]:
         """The answer of every row."""
         own, other = cells.numbers(self.column), cells.numbers(self.of)
-        target, source = cells.columns[self.column], cells.columns[self.of]
+        target, source = cells.written[self.column], cells.written[self.of]
         present = ~np.isnan(own) & ~np.isnan(other)
         held = np.zeros(len(own), np.int64)
         for i, expression in enumerate(self.expressions):
@@ -183,18 +208,20 @@ class RelationOf:
         gaps = cells.missing(self.column) + 2 * cells.missing(self.of)
         return np.where(present, np.where(held > 0, 3 + held, near), gaps)
 
-    def agreeing(self, expression: str, counts: Sequence[float]) -> float:
-        """In how many rows an expression holds, or both cells are missing."""
+    def said_by(self, expression: str) -> Bool[np.ndarray, " answers"]:
+        """The answers of rows in which an expression holds, or both cells are missing."""
         bit = 1 << self.expressions.index(expression)
-        sets = [counts[3 + held] for held in range(1, self._num_sets + 1) if held & bit]
-        return float(sum(sets) + counts[3])
+        answers = np.arange(self.num_answers)
+        held = (answers > 3) & (answers <= 3 + self._num_sets) & ((answers - 3) & bit > 0)
+        return held | (answers == 3)
 
-    def within(self, distance: float, counts: Sequence[float]) -> float:
-        """In how many rows the numbers are no farther apart, or the cell is missing as it may be."""
+    def within(self, distance: float) -> Bool[np.ndarray, " answers"]:
+        """The answers of rows whose numbers are no farther apart, or whose cell may be missing."""
+        answers = np.arange(self.num_answers)
         first = 4 + self._num_sets
-        known = counts[first : first + 1 + self.withins.index(distance)]
-        same = self.agreeing(SAME, counts) if SAME in self.expressions else counts[3]
-        return float(same + sum(known) + counts[1])
+        near = (answers >= first) & (answers <= first + self.withins.index(distance))
+        same = self.said_by(SAME) if SAME in self.expressions else answers == 3
+        return near | same | (answers == 1)
 
 
 MOST_EXPRESSIONS, MOST_WITHINS = 3, 8
