@@ -39,7 +39,7 @@ _NARROWEST = 10
 _GAPS_APART = 0.02
 """How far the shares of gaps of related columns may be apart."""
 _MOST_WHEELS = 8
-"""Questions about what comes around, besides those about columns that others seem to follow from."""
+"""Questions about what comes around, besides those that something else makes likely."""
 _FILLED = 0.5
 """How much of its range a column has to fill that comes around."""
 _CLEAR = 6.0
@@ -132,12 +132,14 @@ def _relations(
             best[pair] = min(best.get(pair, offer), offer, key=lambda one: one[:2])
     likely = [question for *_, question in sorted(best.values(), key=lambda one: one[:2])]
     wheels = [wheel for source in known for wheel in _wheels(source, targets)]
-    sources = {question.of for question in likely if question.expressions}
-    first = [wheel for wheel in wheels if wheel.of in sources]
-    others = [wheel for wheel in wheels if wheel.of not in sources]
+    # what one column has cut off, another one may have
+    cut = {q.of for q in likely if any("//" in expression for expression in q.expressions)}
+    wheels.sort(key=lambda wheel: wheel.of not in cut)
+    num_first = sum(wheel.of in cut for wheel in wheels)
     near = [question for question in likely if not question.expressions]
     exact = [question for question in likely if question.expressions]
-    return [*exact, *first, *near, *others[:_MOST_WHEELS]]
+    others = wheels[num_first : num_first + _MOST_WHEELS]
+    return [*exact, *wheels[:num_first], *near, *others]
 
 
 def _points(column: Column, written: Column, coded: CodedColumn) -> Float[np.ndarray, " points"]:
