@@ -124,8 +124,9 @@ def _in_box(model: Any) -> bool:
 
 
 def _codes(model: Any, rows: EncodedRows, place: int) -> tuple[list[Any], np.ndarray]:
-    name = model.schema.names[place]
-    column = model.schema.columns[name]
+    core = model.schema.core
+    name = core.names[place]
+    column = core.columns[name]
     codes, positions = rows.codes[:, place], rows.positions[:, place]
     if column.has_position:
         parts = np.minimum((positions * _BINS).astype(int), _BINS - 1)
@@ -144,7 +145,8 @@ def _codes(model: Any, rows: EncodedRows, place: int) -> tuple[list[Any], np.nda
 
 
 def _place(model: Any, column: str | int) -> int:
-    names = tuple(model.columns or ())
+    # what follows from other columns is not guessed
+    names = model.schema.core.names if is_table(model) else tuple(model.columns or ())
     if isinstance(column, str):
         if column not in names:
             raise ValueError(f"column must be one of {', '.join(names) or 'none'}, got {column!r}.")

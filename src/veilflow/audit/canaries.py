@@ -57,9 +57,10 @@ def table_canaries(
     check.count(number=number)
     rng, vocabularies = np.random.default_rng(seed), dict(vocabularies or {})
     pool = number * _POOL
-    codes = np.zeros((pool, len(schema.columns)), np.int32)
-    positions = np.zeros(codes.shape, position_type(schema))
-    for place, (name, column) in enumerate(schema.columns.items()):
+    core = schema.core
+    codes = np.zeros((pool, len(core.columns)), np.int32)
+    positions = np.zeros(codes.shape, position_type(core))
+    for place, (name, column) in enumerate(core.columns.items()):
         # the last code is that of a missing cell: canaries have none
         choices = column.num_codes(vocabularies.get(name)) - column.nullable
         codes[:, place] = rng.integers(choices, size=pool)

@@ -69,7 +69,7 @@ def points(model: Any, rows: Any) -> Float[np.ndarray, "rows dim"]:
         return _pixels(model, rows)
     if is_table(model):
         encoded = encoded_rows(model, rows)
-        return _coordinates(encoded, model.schema, model.vocabularies)
+        return _coordinates(encoded, model.schema.core, model.vocabularies)
     if not hasattr(model, "domain"):
         raise ValueError(
             f"distances between rows need declared columns, and a {type(model).__name__} has none."

@@ -57,10 +57,12 @@ def table_sections(
     baseline = None
     if test is not None and classifiers:  # what classifiers reach that learn from real rows
         baseline = compare_classifiers(held, real, schema, classifiers=classifiers, seed=seed)
+    # every column by itself, whatever it follows from
+    alone = Schema(schema.columns)
     tables = Tables(
-        encode(real, schema, vocabularies=vocabularies),
-        encode(synthetic, schema, vocabularies=vocabularies),
-        schema,
+        encode(real, alone, vocabularies=vocabularies),
+        encode(synthetic, alone, vocabularies=vocabularies),
+        alone,
         dict(vocabularies),
     )
     return {

@@ -7,7 +7,7 @@ errors, of text files as well.
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -197,13 +197,24 @@ def decoded(
     names: Sequence[str] | None = None,
 ) -> pa.Table:
     """The table of rows that have all gaps that follow; of the columns `names` alone, if given."""
-    core, words = schema.core, vocabularies
-    needed = sources(schema.names if names is None else names, schema.rules)
+    needed = None if names is None else sources(names, schema.rules)
+    table = core_table(encoded, schema, vocabularies=vocabularies, names=needed)
+    return full_table(table, schema, names)
+
+
+def core_table(
+    encoded: EncodedRows,
+    schema: Schema,
+    *,
+    vocabularies: Vocabularies,
+    names: Collection[str] | None = None,
+) -> pa.Table:
+    """The table of encoded rows as the columns of the schema's core; of `names` alone, if given."""
     arrays = {}
-    for place, (name, column) in enumerate(core.columns.items()):
-        if name not in needed:
+    for place, (name, column) in enumerate(schema.core.columns.items()):
+        if names is not None and name not in names:
             continue
-        vocabulary = words.get(name)
+        vocabulary = vocabularies.get(name)
         codes, kind = encoded.codes[:, place], cell_type(column)
         num_codes = column.num_codes(vocabulary)
         if codes.size and not (codes.min() >= 0 and codes.max() < num_codes):
@@ -217,7 +228,7 @@ def decoded(
         else:
             listed = pa.array(_values(column, vocabulary), kind)
             arrays[name] = listed.take(pa.array(codes, pa.int32(), mask=missing))
-    return full_table(pa.table(arrays), schema, names)
+    return pa.table(arrays)
 
 
 def clean_table(source: Any, schema: Schema) -> pa.Table:

@@ -132,7 +132,8 @@ def learned(column: Column) -> Column:
 def to_places(column: Numeric, values: Values) -> Values:
     """The place of each number; NaN for NaN."""
     if isinstance(column, Clock):
-        assert column.low is not None and column.high is not None
+        assert column.low is not None
+        assert column.high is not None
         times = np.floor(np.clip(values, column.low, column.high) + 0.5)
         return times // 100 * 60 + np.minimum(times % 100, 59)
     assert isinstance(column, ListedNumeric)

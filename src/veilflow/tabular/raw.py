@@ -180,6 +180,19 @@ def open_numbers(
     return {name: np.concatenate(parts) for name, parts in numbers.items()}
 
 
+def core_numbers(
+    source: Any, schema: Schema, columns: Sequence[str]
+) -> dict[str, Float64[np.ndarray, " rows"]]:
+    """The numbers in some columns of the schema's core, as `open_numbers` gives those of a table."""
+    names, blocks = open_core(source, schema, chunk=CHUNK)
+    numbers = {name: [np.zeros(0)] for name in columns}
+    for block in blocks:
+        for name, parts in numbers.items():
+            column = schema.core.columns[name]
+            parts.append(_numbers(name, column, block(names.index(name)), "replace"))
+    return {name: np.concatenate(parts) for name, parts in numbers.items()}
+
+
 def _numbers(name: str, column: Column, array: Any, invalid: str) -> np.ndarray:
     cells = read_column(name, column, array, invalid=invalid)
     return np.where(cells.missing | cells.unreadable, np.nan, cells.values)

@@ -86,9 +86,8 @@ def _between(constraint: Between, table: pa.Table, schema: Schema) -> np.ndarray
 def _near(constraint: Near, table: pa.Table, schema: Schema) -> np.ndarray:
     values, of = (_numbers(name, table, schema) for name in constraint.columns)
     rounding = _CLOSE * constraint.within + 4 * np.spacing(np.fmax(np.abs(values), np.abs(of)))
-    return ~(np.abs(values - of) > constraint.within + rounding) & (
-        np.isnan(values) | ~np.isnan(of)
-    )
+    holds = np.isnan(values) | (np.abs(values - of) <= constraint.within + rounding)
+    return np.asarray(holds)
 
 
 def _allowed(constraint: Allowed, table: pa.Table, schema: Schema) -> np.ndarray:
@@ -109,7 +108,7 @@ def _allowed(constraint: Allowed, table: pa.Table, schema: Schema) -> np.ndarray
         for row in constraint.rows
     ]
     codes = np.ravel_multi_index(tuple(places), shape)
-    return np.isin(codes, np.ravel_multi_index(tuple(np.array(rows).T), shape))
+    return np.asarray(np.isin(codes, np.ravel_multi_index(tuple(np.array(rows).T), shape)))
 
 
 def _derived(constraint: Derived, table: pa.Table, schema: Schema) -> np.ndarray:
@@ -122,11 +121,12 @@ def _derived(constraint: Derived, table: pa.Table, schema: Schema) -> np.ndarray
     operands = {name: _numbers(name, table, schema) for name in constraint.columns[1:]}
     values, wanted = doubles(own, column), derived(constraint, column, operands, len(table))
     rounding = _CLOSE * np.fmax(np.abs(values), np.abs(wanted))
-    return (np.abs(values - wanted) <= rounding) | (np.isnan(values) & np.isnan(wanted))
+    gaps = np.isnan(values) & np.isnan(wanted)
+    return np.asarray(gaps | (np.abs(values - wanted) <= rounding))
 
 
 def _missing_if(constraint: MissingIf, table: pa.Table, schema: Schema) -> np.ndarray:
-    return _missing(constraint.column, table) | ~_missing(constraint.when, table)
+    return np.asarray(_missing(constraint.column, table) | ~_missing(constraint.when, table))
 
 
 def _missing_together(constraint: MissingTogether, table: pa.Table, schema: Schema) -> np.ndarray:

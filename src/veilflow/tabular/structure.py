@@ -129,7 +129,8 @@ def bounded(columns: Mapping[str, Column], rules: Rules) -> dict[str, Column]:
 def _difference(rule: Near, columns: Mapping[str, Column]) -> Numeric:
     """The column of differences: on the grid of both numbers, if they share one."""
     column, of = columns[rule.column], columns[rule.of]
-    assert isinstance(column, Numeric) and isinstance(of, Numeric)
+    assert isinstance(column, Numeric)
+    assert isinstance(of, Numeric)
     step = column.step
     if step is None or not _is_multiple(of, step, column.low):
         return Numeric(-rule.within, rule.within, nullable=column.nullable)
@@ -144,8 +145,8 @@ def _is_multiple(column: Numeric, step: float, origin: float | None) -> bool:
     own = column.step
     if own is None or abs(own / step - round(own / step)) > 1e-9 * own / step:
         return False
-    away = 0.0 if origin is None or column.low is None else (column.low - origin) / step
-    return abs(away - round(away)) < 1e-6
+    away = ((column.low or 0) - (origin or 0)) / step  # bounds that are discovered lie on the grid
+    return abs(away - round(away)) < 1e-6 + 1e-12 * abs(away)
 
 
 def _gaps(rule: MissingIf | MissingTogether, rules: Rules) -> Iterator[Constraint]:

@@ -95,16 +95,20 @@ class TableScorer(AbstractScorer):
                 f"{density.kind!r}. Fit a TableFlow with flow=vf.codes() for it."
             )
         schema, words = self.model.schema, self.model.vocabularies
-        cells = explain_codes(density, encode(rows, schema, vocabularies=words))
+        learned = explain_codes(density, encode(rows, schema, vocabularies=words))
+        cells = np.zeros((len(learned), len(schema.names)))  # what is derived is never surprising
+        cells[:, [schema.names.index(name) for name in schema.core.names]] = learned
         return np.where(self._outside(rows, len(cells)), -np.inf, cells)
 
     def _outside(
         self, rows: Any, num_rows: int, *, invalid: str = "error"
     ) -> Bool[np.ndarray, "rows columns"]:
         """Cells whose numbers lie outside their declared range, where scores clamp them."""
-        columns = self.model.schema.columns
-        numeric = {n: c for n, c in columns.items() if isinstance(c, Numeric)}
-        numbers = open_numbers(rows, self.model.schema, list(numeric), invalid=invalid)
+        schema = self.model.schema
+        columns = schema.columns
+        read = schema.core.columns.keys()  # what is derived is not
+        numeric = {n: c for n, c in columns.items() if n in read and isinstance(c, Numeric)}
+        numbers = open_numbers(rows, schema, list(numeric), invalid=invalid)
         outside = np.zeros((num_rows, len(columns)), bool)
         for j, name in enumerate(columns):
             if name in numeric:

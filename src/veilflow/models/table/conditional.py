@@ -19,11 +19,13 @@ from veilflow.flows.code_flow import FREE, CodeFlow, CodeSampler
 from veilflow.releases.table.cells import is_real
 from veilflow.tabular.codec import encode
 from veilflow.tabular.columns import Categorical, Ordinal
+from veilflow.tabular.constraints import Allowed, AtMost, Between
 from veilflow.tabular.encoded import EncodedRows, Vocabularies, to_positions
 from veilflow.tabular.facts import OTHER
 from veilflow.tabular.raw import open_numbers
 from veilflow.tabular.satisfaction import satisfied
 from veilflow.tabular.schema import Schema
+from veilflow.tabular.structure import sources
 
 _PART = 128
 """Rows drawn at once: the hidden units of few rows stay in the cache of a processor."""
@@ -59,22 +61,33 @@ class Given:
                     f"given names {name!r}, which is no column. There are "
                     f"{', '.join(schema.names)}."
                 )
+            if name in schema.rules:
+                others = ", ".join(schema.rules[name].columns[1:])
+                raise ValueError(
+                    f"given names {name!r}, which follows from other columns. Give {others} instead."
+                )
+        core = schema.core.names
         part = Schema({name: schema.columns[name] for name in cells})
         words = {name: vocabularies[name] for name in cells if name in vocabularies}
         frame = pd.DataFrame(
             {name: pd.Series([cell], dtype=object) for name, cell in cells.items()}
         )
         encoded = _encoded(frame, part, words)
-        places = [schema.names.index(name) for name in cells]
-        codes, positions = np.zeros((2, 1, len(schema.names)))
+        places = [core.index(name) for name in cells]
+        codes, positions = np.zeros((2, 1, len(core)))
         codes[:, places], positions[:, places] = encoded.codes, encoded.positions
         reals = [name for name, column in part.columns.items() if is_real(column)]
         for name, number in open_numbers(frame, part, reals).items():
             # encoded rows may be in single precision
             exact = to_positions(part.columns[name], number)
-            positions[:, schema.names.index(name)] = np.where(np.isnan(number), 0, exact)
-        fixed = np.isin(np.arange(len(schema.names)), places)
+            positions[:, core.index(name)] = np.where(np.isnan(number), 0, exact)
+        fixed = np.isin(np.arange(len(core)), places)
         return cls(tuple(cells), fixed, EncodedRows(codes.astype(np.int32), positions))
+
+    def holds(self, rows: EncodedRows) -> Bool[np.ndarray, " rows"]:
+        """Which rows still have the given cells, whose gaps may follow from those of others."""
+        same = rows.codes == self.row.codes
+        return (same & (rows.positions == self.row.positions))[:, self.fixed].all(axis=1)
 
     def put_into(self, rows: EncodedRows) -> EncodedRows:
         """The rows with the given cells in place, numbers exactly as they were given."""
@@ -197,12 +210,14 @@ def constrained(
     gaps. Each pattern of gaps in the constrained columns keeps its share instead.
     """
     kept = satisfied(rows, schema)
-    named = {name for constraint in schema.constraints for name in constraint.columns}
-    places = [j for j, n in enumerate(schema.names) if n in named and schema.columns[n].nullable]
+    # of the constraints that exclude rows, none is about an open column: numbers of codes are known
+    excluding = (one for one in schema.constraints if isinstance(one, AtMost | Between | Allowed))
+    named = sources([name for one in excluding for name in one.columns], schema.rules)
+    core = schema.core
+    places = [j for j, n in enumerate(core.names) if n in named and core.columns[n].nullable]
     shares = np.ones(int(kept.sum()))
     if places and kept.any() and not kept.all():
-        # no open column has constraints, so every number of codes is known
-        gap = np.array([schema.columns[schema.names[j]].num_codes() - 1 for j in places])
+        gap = np.array([core.columns[core.names[j]].num_codes() - 1 for j in places])
         _, pattern = np.unique(rows.codes[:, places] == gap, axis=0, return_inverse=True)
         shares = _shares(pattern.reshape(-1), kept, np.exp(log_weights - log_weights.max()))
     return Constrained(rows.take(kept), log_weights[kept], shares)

@@ -32,6 +32,7 @@ from veilflow.models.table.table_plan import TablePlan
 from veilflow.tabular.codec import decode, encode, write_encoded
 from veilflow.tabular.encoded import EncodedRows
 from veilflow.tabular.frames import library_of, to_library
+from veilflow.tabular.gaps import with_gaps
 from veilflow.tabular.schema import Schema
 
 _BLOCK = 16_384
@@ -130,7 +131,7 @@ class FittedTableFlow(Fitted):
         Args:
             num_rows: The number of rows.
             given: Values that all rows are to have in some columns; None for a missing cell. Numbers
-                out of range are clamped.
+                out of range are clamped. Columns that follow from others cannot be given.
             seed: For the same rows each time. Never use the seed of a fit.
             like: "pandas", "polars", "pyarrow", or a frame whose library and order to take.
 
@@ -179,8 +180,9 @@ class FittedTableFlow(Fitted):
         """The natural logarithm of the density of each row.
 
         Listed, integer and gridded values have a probability, and so do missing cells, zero and the
-        two bounds of real numbers; other real numbers have a density in the units of the data. Rows
-        that violate a constraint are scored like any other. The result for private rows is as
+        two bounds of real numbers; other real numbers have a density in the units of the data. Columns
+        that follow from others add nothing: a row that contradicts what is declared of them is scored
+        as if it did not. Rows that violate another constraint are scored like any other. The result for private rows is as
         private as the rows are. The flow of codes gives exact numbers; the paper's flow (`vf.hflow`)
         gives an estimate by draws of noise, the same each time, that is a lower bound in
         expectation.
@@ -227,7 +229,7 @@ class FittedTableFlow(Fitted):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The columns in the order in which the flow of codes draws them."""
+        """The columns in the order in which the flow of codes draws them; others follow from these."""
         return tuple(self.schema.core.names[j] for j in self._code_flow("order").order)
 
     def _no_rows(self) -> EncodedRows:
@@ -244,6 +246,10 @@ class FittedTableFlow(Fitted):
         while left:
             rng = np.random.default_rng(secret.words("cells", block, 1)[0])
             rows, log_weights = self._drawn(given, secret, block, rng)
+            rows = with_gaps(rows, self.schema, self.vocabularies)
+            if given is not None:
+                kept = given.holds(rows)
+                rows, log_weights = rows.take(kept), log_weights[kept]
             rows, log_weights, shares = constrained(rows, log_weights, self.schema)
             without = 0 if len(rows) else without + 1
             if without == _TRIES:

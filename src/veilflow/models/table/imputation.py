@@ -16,12 +16,14 @@ from veilflow.flows.codebook import span
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.conditional import draw_given
 from veilflow.releases.table.cells import is_real
-from veilflow.tabular.codec import encode, to_table
+from veilflow.tabular.codec import core_table, encode
 from veilflow.tabular.columns import Numeric
+from veilflow.tabular.derivation import doubles, full_table
 from veilflow.tabular.encoded import EncodedRows, Vocabularies
-from veilflow.tabular.raw import open_numbers, open_values
+from veilflow.tabular.raw import core_numbers, open_values
 from veilflow.tabular.satisfaction import satisfied_each
 from veilflow.tabular.schema import Schema
+from veilflow.tabular.structure import sources
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +72,8 @@ def _still_broken(
     broken = np.zeros(len(filled), bool)
     each = satisfied_each(rows.take(filled), schema)
     for constraint, satisfied in zip(schema.constraints, each.T, strict=True):
-        places = [schema.names.index(name) for name in constraint.columns]
+        named = sources(constraint.columns, schema.rules)
+        places = [j for j, name in enumerate(schema.core.names) if name in named]
         broken |= gaps[filled][:, places].any(axis=1) & ~satisfied
     return filled[broken]
 
@@ -119,21 +122,22 @@ def _with_own_cells(
     """The table of `rows`, with undiscovered values and real numbers as the source has them."""
     import pyarrow as pa
 
-    codes, words = rows.codes.copy(), {name: list(v) for name, v in vocabularies.items()}
+    core, codes = schema.core, rows.codes.copy()
+    words = {name: list(v) for name, v in vocabularies.items()}
     for name, (said, places) in open_values(source, schema).items() if vocabularies else ():
-        j, known = schema.names.index(name), len(words[name])
+        j, known = core.names.index(name), len(words[name])
         new = [word for word in said if word not in set(words[name])]
         at = {word: known + i for i, word in enumerate(new)}
         after = np.where(codes[:, j] >= known, codes[:, j] + len(new), codes[:, j])
         own = np.array([*(at.get(word, -1) for word in said), -1])[places]
         codes[:, j] = np.where(gaps[:, j] | (own < 0), after, own)
         words[name] += new
-    table = to_table(EncodedRows(codes, rows.positions), schema, vocabularies=words)
-    reals = [name for name, column in schema.columns.items() if is_real(column)]
-    for name, own in open_numbers(source, schema, reals).items():
-        j, column = schema.names.index(name), schema.columns[name]
+    table = core_table(EncodedRows(codes, rows.positions), schema, vocabularies=words)
+    reals = [name for name, column in core.columns.items() if is_real(column)]
+    for name, own in core_numbers(source, schema, reals).items():
+        j, column = core.names.index(name), core.columns[name]
         assert isinstance(column, Numeric)
-        drawn = table.column(j).to_numpy()
+        drawn = doubles(table.column(j), column)
         kept = np.where(gaps[:, j], drawn, np.clip(own, column.low, column.high))
-        table = table.set_column(j, table.schema.field(j), pa.array(kept))
-    return table
+        table = table.set_column(j, name, pa.array(kept, mask=np.isnan(kept)))
+    return full_table(table, schema)

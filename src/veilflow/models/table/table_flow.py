@@ -26,7 +26,7 @@ from veilflow.models.table.architecture import (
     TableArchitecture,
 )
 from veilflow.models.table.fitted_table import FittedTableFlow
-from veilflow.models.table.table_plan import TablePlan, plan_table
+from veilflow.models.table.table_plan import TablePlan, label_of, plan_table
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.count import Count
@@ -152,7 +152,7 @@ class TableFlow(Estimator[FittedTableFlow]):
                 "sizes": [column.num_codes for column in coder.columns],
                 "ordered": [column.ordered for column in coder.columns],
                 "num_records": fit.num_records,
-                "label": parts.label_of(parts.schema(fit).core),
+                "label": label_of(parts.schema(fit).core),
             }
             return Query(parts.rows(fit).map(coder.codes), known)
         if isinstance(release, Derived):

@@ -15,7 +15,7 @@ from veilflow.models.table.coder import CodedColumn, Coder, coder_of
 from veilflow.models.table.density import AbstractTableDensity
 from veilflow.models.table.found import FOUND, found_in
 from veilflow.models.table.hflow_density import HFlowDensity
-from veilflow.models.table.table_plan import TablePlan
+from veilflow.models.table.table_plan import TablePlan, label_of
 from veilflow.models.table.warm_start import WARM, started_warm
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.marginals.release import Marginals
@@ -186,11 +186,6 @@ def _fresh(fit: Fit, coder: Coder) -> AbstractTableDensity:
     return CodeDensity.create(
         coder, plan.flow, label=label_of(core), key=key, rules=gap_rules(core)
     )
-
-
-def label_of(core: Schema) -> int | None:
-    """The index of the label among the columns that are learned."""
-    return None if core.label is None else core.names.index(core.label)
 
 
 def gap_rules(core: Schema) -> tuple[GapRule, ...]:

@@ -256,6 +256,10 @@ def _purpose(what: str, name: str, schema: Schema) -> str:
 
 def _marginals(schema: Schema, flow: CodeArchitecture | HFlowArchitecture, mu: float) -> Marginals:
     assert flow.most_bins is not None
-    label = None if schema.label is None else schema.names.index(schema.label)
     codes = sizes.most_codes(schema, most_bins=flow.most_bins)
-    return Marginals(most_codes=codes, label=label, mu=mu)
+    return Marginals(most_codes=codes, label=label_of(schema), mu=mu)
+
+
+def label_of(schema: Schema) -> int | None:
+    """The index of the label, if it is one of the columns of a schema."""
+    return None if schema.label is None else schema.names.index(schema.label)
