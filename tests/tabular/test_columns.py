@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import veilflow as vf
-from veilflow.tabular.columns import KINDS
+from veilflow.tabular.number_columns import KINDS
 from veilflow.tabular.schema import replace_column
 
 NUM_CODES = {
@@ -14,6 +14,8 @@ NUM_CODES = {
     "categorical": (vf.Categorical("a", "b", "c"), 3),
     "ordinal": (vf.Ordinal(1, 2, 3, 4), 4),
     "open": (vf.OpenCategorical(), 3),
+    "clock": (vf.Clock(), 1),
+    "listed": (vf.ListedNumeric(1, 5), 1),
 }
 
 
@@ -110,6 +112,10 @@ def test_a_repr_is_the_call_that_makes_the_column():
         vf.OpenCategorical(max_values=7),
         vf.Boolean(nullable=True),
         vf.Datetime("1999-01-31 12:00:00", "2001-01-31 13:00:00", resolution="hour"),
+        vf.Clock(),
+        vf.Clock(700, 2400, nullable=True),
+        vf.ListedNumeric(1, 5),
+        vf.ListedNumeric(0.5, 2.5, nullable=True),
     ):
         assert eval(repr(column), {kind.__name__: kind for kind in KINDS.values()}) == column
     assert len(repr(vf.Categorical(*map(str, range(50_000))))) < 200

@@ -131,7 +131,7 @@ def _missing_if(constraint: MissingIf, table: pa.Table, schema: Schema) -> np.nd
 
 def _missing_together(constraint: MissingTogether, table: pa.Table, schema: Schema) -> np.ndarray:
     gaps = np.array([_missing(name, table) for name in constraint.columns])
-    return gaps.all(axis=0) | ~gaps.any(axis=0)
+    return np.asarray(gaps.all(axis=0) | ~gaps.any(axis=0))
 
 
 _FOLLOWING = Derived | MissingIf | MissingTogether
