@@ -133,7 +133,11 @@ def _relations(
     likely = [question for *_, question in sorted(best.values(), key=lambda one: one[:2])]
     wheels = [wheel for source in known for wheel in _wheels(source, targets)]
     # what one column has cut off, another one may have
-    cut = {q.of for q in likely if any("//" in expression for expression in q.expressions)}
+    cut = {
+        q.of
+        for q in likely
+        if _is_whole(columns[q.column]) and any("//" in said for said in q.expressions)
+    }
     wheels.sort(key=lambda wheel: wheel.of not in cut)
     num_first = sum(wheel.of in cut for wheel in wheels)
     near = [question for question in likely if not question.expressions]
@@ -176,7 +180,8 @@ def _of(source: _Points, targets: Sequence[_Points]) -> Iterator[tuple[float, Re
         for i in np.flatnonzero(close):
             apart = _distance(said, others[i].numbers, float(reach[i]))
             chance = _by_chance(said, others[i].numbers, float(reach[i]))
-            if apart <= _APART and chance <= _BY_CHANCE:
+            as_often = others[i].gaps <= source.gaps + _GAPS_APART  # as what is computed is missing
+            if as_often and apart <= _APART and chance <= _BY_CHANCE:
                 fits.setdefault(int(i), []).append((apart, expression))
     for i, other in enumerate(others):
         withins = _withins(source, other) if isinstance(source.column, Numeric) else ()
@@ -194,6 +199,8 @@ def _wheels(source: _Points, targets: Sequence[_Points]) -> Iterator[RelationOf]
     for target in targets:
         if target.place == source.place or not _may_follow(target, source):
             continue
+        if target.gaps > source.gaps + _GAPS_APART or not _is_whole(target.column):
+            continue
         low, high = np.quantile(target.numbers, [0.002, 0.998])
         fit = [
             (end - start, expression)
@@ -206,6 +213,10 @@ def _wheels(source: _Points, targets: Sequence[_Points]) -> Iterator[RelationOf]
         if fit and _by_chance(target.numbers, target.numbers, 0.5) <= _BY_CHANCE:
             expressions = tuple(expression for _, expression in sorted(fit)[:MOST_EXPRESSIONS])
             yield RelationOf(target.place, source.place, expressions)
+
+
+def _is_whole(column: Column) -> bool:
+    return isinstance(column, Numeric) and column.integer
 
 
 def _may_follow(target: _Points, source: _Points) -> bool:
