@@ -154,6 +154,7 @@ def test_a_model_comes_back_from_its_file(tmp_path):
     np.testing.assert_array_equal(again.log_prob(rows), fitted().log_prob(rows))
 
 
+@pytest.mark.filterwarnings("ignore:the given cells")
 def test_given_cells_keep_the_rules():
     with small.quick():
         drawn = fitted().sample(200, given={"visit": None}, seed=3)
@@ -257,8 +258,7 @@ def test_a_file_cannot_add_a_constraint(tmp_path):
 def asked_of(table: pd.DataFrame, schema: vf.Schema) -> tuple[Any, ...]:
     """The questions that follow from the histograms of a table."""
     setting = estimator(schema=schema, budget=vf.Budget(float("inf"), 1e-5))
-    with pytest.warns(UserWarning):
-        plan = setting.plan()
+    plan = setting.plan()
     secret = Secret.from_seed(0)
     fit = Fit(plan, setting.read(table), secret)
     release = plan.release(ColumnHistograms)
@@ -284,8 +284,8 @@ def test_unrelated_columns_are_not_asked():
     assert asked_of(table, schema) == ()
 
 
-def answered(counts: list[float], question: Any) -> Answered:
-    return Answered(question, np.array(counts, np.float64), 10.0)
+def answered(counts: list[float], question: Any, deviation: float = 2.0) -> Answered:
+    return Answered(question, np.array(counts, np.float64), deviation)
 
 
 COLUMNS = {
@@ -318,6 +318,12 @@ def test_what_most_rows_hold_is_no_relation():
     question = RelationOf(1, 0, ("x",), (2.0,))
     assert found(answered([100, 0, 0, 0, 900, 0], question)) == ()
     assert found(answered([0, 0, 0, 1000, 0, 0], question)) == ()  # nothing but gaps
+
+
+def test_an_answer_that_noise_could_give_is_no_relation():
+    question = RelationOf(1, 0, ("x",), (2.0,))
+    assert found(answered([0, 0, 0, 0, 1000, 0], question)) == (Derived("b", "a"),)
+    assert found(answered([0, 0, 0, 0, 1000, 0], question, deviation=100.0)) == ()
 
 
 def test_the_nearest_distance_is_taken_and_no_more_than_planned():

@@ -78,12 +78,14 @@ def _relations(
             wrong, noise = answered.others(said, **known)
             holds = num_records - wrong - answered.counts[3]
             most = min(_WRONG * num_records + 2 * noise, _MOST_WRONG * num_records)
-            if wrong <= most and holds >= _HOLDS * num_records:
+            clear = noise <= _MOST_WRONG / 2 * num_records
+            if clear and wrong <= most and holds >= _HOLDS * num_records:
                 text = re.sub(r"\bx\b", lambda _, name=other: quoted(name), expression)
                 offers.append((False, wrong, number, question, Derived(name, text)))
         for distance in question.withins:
             outside, noise = answered.others(question.within(distance), **known)
-            if outside <= min(_WRONG * num_records + noise, _MOST_WRONG * num_records):
+            most = min(_WRONG * num_records + noise, _MOST_WRONG * num_records)
+            if noise <= _MOST_WRONG / 2 * num_records and outside <= most:
                 offers.append((True, outside, number, question, Near(name, other, distance)))
                 break
     computed: set[int] = set()

@@ -38,7 +38,7 @@ _DISCOVERY_SHARE = 0.1
 """Share of it that the discovery of values and bounds takes, where there is any."""
 _PAIRS_SHARE = 0.03
 """Share of it that counts of pairs of columns take."""
-_MOST_QUESTIONS, _LEAST_QUESTIONS = 48, 4
+_MOST_QUESTIONS, _LEAST_QUESTIONS = 48, 8
 _PRECISE = 0.0025
 """Deviation of an answer relative to the records: one per cent of exceptions is told from none."""
 _MOST_NEAR = 3
