@@ -51,7 +51,8 @@ _NO_NUMBERS = (
 _UNREADABLE = {
     "numeric": _NO_NUMBERS,
     "listed": _NO_NUMBERS,
-    "clock": "has cells that are not times of day. Write them as whole numbers hhmm, such as 930 or 2359.",
+    "clock": "has cells that are not times of day. Write them as whole numbers hhmm, such as 930 or "
+    "2359.",
     "datetime": "has cells that are not dates or times. Write them like 1990-01-31 or "
     "1990-01-31T12:00:00.",
     "boolean": "has cells that are neither true nor false. Write true and false, yes and no, or 1 "

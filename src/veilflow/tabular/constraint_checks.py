@@ -16,10 +16,7 @@ from veilflow.tabular.constraints import (
 from veilflow.tabular.evaluation import Range, range_of
 from veilflow.tabular.expressions import copied, parse
 from veilflow.tabular.facts import EPOCH
-from veilflow.tabular.number_columns import learned
-
-WIDEST = 2.0**60
-"""Bounds that are discovered are at most this."""
+from veilflow.tabular.number_columns import WIDEST, learned
 
 
 def check_constraint(constraint: Constraint, columns: Mapping[str, Column]) -> None:

@@ -1,9 +1,9 @@
 """What holds in every row of a table, declared as public facts.
 
-Some facts *follow*: `Derived`, `Near` and the two rules about gaps say how a cell follows from others, so
-every row is made to hold them (`core.py`). The rest *exclude* rows: `AtMost`, `Between` and `Allowed` say
-which rows there are, and drawn rows that violate them are dropped. `satisfaction.py` says which rows hold
-which. Bounds and lists need no constraint: no decoded value is outside of them.
+Some say how cells *follow* from others: `Derived`, `Near` and the two rules about gaps. Decoding makes
+every row hold them (`structure.py`, `derivation.py`, `gaps.py`). The others *exclude* rows: `AtMost`,
+`Between` and `Allowed`. Drawn rows that violate them are dropped (`satisfaction.py`). Bounds and lists
+need no constraint: no decoded value is outside of them.
 
 Fields are plain texts and numbers. What they mean for a table is checked by its schema
 (`constraint_checks.py`).

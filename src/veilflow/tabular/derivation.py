@@ -1,8 +1,8 @@
 """From the cells of a table to those of its core, and back: a public map, row by row.
 
-Into the core: cells of columns that follow are read where something depends on them, brought to what is
-declared, and replaced by what is learned. Out of it: every column is computed from the core. Records that
-contradict the declared facts are moved like numbers out of bounds, and never are an error.
+Into the core: numbers are moved to what is declared, and replaced by what is learned, such as a
+difference. Derived columns are not even read. Out of it: every column is computed from the core.
+Records that contradict the declared facts are moved like numbers out of bounds, and never are an error.
 """
 
 from collections.abc import Callable, Iterable, Sequence

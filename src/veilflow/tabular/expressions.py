@@ -1,7 +1,7 @@
 """Expressions over the columns of one row, parsed without running anything.
 
-The language is small and closed: numbers, names of columns, arithmetic, comparisons and the functions in
-`FUNCTIONS`. An expression comes out in postfix order, so that whoever reads it needs a stack and no
+The language is small and closed: numbers, names of columns, arithmetic, comparisons and the functions
+in `FUNCTIONS`. An expression comes out in postfix order, so that whoever reads it needs a stack and no
 recursion: a text from a file can ask for no more work than it has tokens.
 """
 

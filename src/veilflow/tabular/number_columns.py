@@ -26,6 +26,8 @@ from veilflow.tabular.encoded import from_positions, to_positions
 Values = Float[np.ndarray, " rows"]
 """Numbers; NaN where they are missing."""
 
+WIDEST = 2.0**60
+"""Bounds that are discovered are at most this."""
 _LAST_CLOCK = 2400
 """Midnight at the end of a day."""
 
@@ -34,8 +36,8 @@ _LAST_CLOCK = 2400
 class Clock(Numeric):
     """Times of day as whole numbers hhmm, whose minutes are below 60: 0, 930, 2359.
 
-    Learned as minutes since midnight. Minutes of 60 and above are moved to 59, and times out of range to
-    the nearer bound.
+    Learned as minutes since midnight. Minutes of 60 and above are moved to 59, and times out of range
+    to the nearer bound.
 
     Args:
         low: The earliest time.
@@ -157,7 +159,7 @@ def moved(column: Numeric, values: Values) -> Values:
     if isinstance(column, Clock | ListedNumeric):
         return from_places(column, to_places(column, values))
     if column.low is None or column.high is None:
-        return values
+        return np.clip(values, -WIDEST, WIDEST)
     if column.num_cells is None:
         return np.clip(values, column.low, column.high)
     gaps = np.isnan(values)

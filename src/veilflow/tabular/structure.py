@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from veilflow.tabular.columns import Column, Numeric
-from veilflow.tabular.constraint_checks import WIDEST, range_of_column
+from veilflow.tabular.constraint_checks import range_of_column
 from veilflow.tabular.constraints import (
     Constraint,
     Derived,
@@ -20,7 +20,7 @@ from veilflow.tabular.constraints import (
 )
 from veilflow.tabular.evaluation import range_of
 from veilflow.tabular.expressions import parse
-from veilflow.tabular.number_columns import learned
+from veilflow.tabular.number_columns import WIDEST, learned
 
 _MOST_STEPS = 2.0**45
 """The most steps between zero and a bound that follows."""
@@ -132,7 +132,9 @@ def _difference(rule: Near, columns: Mapping[str, Column]) -> Numeric:
     assert isinstance(column, Numeric)
     assert isinstance(of, Numeric)
     step = column.step
-    if step is None or not _is_multiple(of, step, column.low):
+    # a grid of too many steps would be as good as none
+    fine = step is None or rule.within / step > _MOST_STEPS
+    if step is None or fine or not _is_multiple(of, step, column.low):
         return Numeric(-rule.within, rule.within, nullable=column.nullable)
     most = round(math.floor(rule.within / step + 0.01) * step, 12)
     return Numeric(
@@ -142,11 +144,11 @@ def _difference(rule: Near, columns: Mapping[str, Column]) -> Numeric:
 
 def _is_multiple(column: Numeric, step: float, origin: float | None) -> bool:
     """Whether all values of a column are whole numbers of steps from an origin."""
-    own = column.step
-    if own is None or abs(own / step - round(own / step)) > 1e-9 * own / step:
-        return False
+    own = math.inf if column.step is None else column.step / step
     away = ((column.low or 0) - (origin or 0)) / step  # bounds that are discovered lie on the grid
-    return abs(away - round(away)) < 1e-6 + 1e-12 * abs(away)
+    if not math.isfinite(own) or not math.isfinite(away):
+        return False
+    return abs(own - round(own)) < 1e-9 * own and abs(away - round(away)) < 1e-6 + 1e-12 * abs(away)
 
 
 def _gaps(rule: MissingIf | MissingTogether, rules: Rules) -> Iterator[Constraint]:
@@ -184,6 +186,6 @@ def _operands(name: str, rules: Rules) -> list[str]:
 
 def _not_implied(name: str, rule: MissingIf | MissingTogether) -> ValueError:
     return ValueError(
-        f"{type(rule).__name__} names column {name!r}, which is derived: it is missing where an operand "
-        "is. Name its operands instead."
+        f"{type(rule).__name__} names column {name!r}, which is derived: it is missing where an "
+        "operand is. Name its operands instead."
     )

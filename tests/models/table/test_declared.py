@@ -2,6 +2,7 @@
 
 import json
 import warnings
+import zipfile
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 import veilflow as vf
 from tests.models.table import small
+from veilflow._core.errors import ArtifactError
 from veilflow.audit.canaries import table_canaries
 from veilflow.audit.rows import points
 from veilflow.cli.main import app
@@ -113,8 +115,6 @@ def test_it_holds_in_every_row_in_files_and_after_loading(tmp_path):
 
 
 def test_a_file_with_a_hostile_expression_is_refused(tmp_path):
-    import zipfile
-
     fitted().save(tmp_path / "m.veil")
     with zipfile.ZipFile(tmp_path / "m.veil") as file:
         parts = {name: file.read(name) for name in file.namelist()}
@@ -124,7 +124,7 @@ def test_a_file_with_a_hostile_expression_is_refused(tmp_path):
         with zipfile.ZipFile(tmp_path / "bad.veil", "w") as file:
             for other, content in parts.items():
                 file.writestr(other, hostile if other == name else content)
-        with pytest.raises(ValueError, match="bad.veil"):
+        with pytest.raises(ArtifactError):
             vf.load(tmp_path / "bad.veil")
 
 
@@ -139,7 +139,9 @@ def test_what_follows_costs_nothing():
     assert len(ours.release(Marginals).most_codes) == len(COLUMNS) - 3
     assert ours.label == list(plain.names).index("sex")
     # the label of another name follows from the one that is learned
-    assert estimator(vf.Schema(COLUMNS, label="gender", constraints=CONSTRAINTS)).plan().label is None
+    assert (
+        estimator(vf.Schema(COLUMNS, label="gender", constraints=CONSTRAINTS)).plan().label is None
+    )
 
 
 def test_scores_do_not_depend_on_what_follows():
@@ -195,7 +197,7 @@ def test_detectors_audits_and_reports_know_what_follows():
 def test_a_report_shows_every_column():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sections = table_sections(fitted(), table(), None, max_rows=300, seed=0)
+        sections = table_sections(fitted(), table(), None, max_rows=80, seed=0)
     drawn = {one["name"] for one in sections["table"]["marginals"]}
     assert drawn == set(COLUMNS)
 
@@ -234,7 +236,9 @@ def test_bounds_that_are_not_declared_follow_from_discovered_ones(tmp_path):
 def test_the_command_line_fits_and_samples(tmp_path):
     SCHEMA.to_file(tmp_path / "schema.toml")
     table().to_csv(tmp_path / "rows.csv", index=False)
-    paths = {name: str(tmp_path / name) for name in ("rows.csv", "schema.toml", "m.veil", "out.csv")}
+    paths = {
+        name: str(tmp_path / name) for name in ("rows.csv", "schema.toml", "m.veil", "out.csv")
+    }
     fit = ["fit", "table", paths["rows.csv"], "--schema", paths["schema.toml"], "--steps", "0"]
     fit += ["--warm-start", "none", "--num-records", str(ROWS), "--epsilon", "4", "--delta", "1e-4"]
     fit += ["--json", "--out", paths["m.veil"]]
@@ -242,7 +246,7 @@ def test_the_command_line_fits_and_samples(tmp_path):
     dry = run.invoke(app, [*fit, "--dry-run"])
     assert dry.exit_code == 0, dry.output
     assert run.invoke(app, fit).exit_code == 0
-    sample = ["sample", paths["m.veil"], "--num", "800", "--out", paths["out.csv"], "--json"]
+    sample = ["sample", paths["m.veil"], "--num-rows", "800", "--out", paths["out.csv"], "--json"]
     result = run.invoke(app, sample)
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)

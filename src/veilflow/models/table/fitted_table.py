@@ -180,12 +180,12 @@ class FittedTableFlow(Fitted):
         """The natural logarithm of the density of each row.
 
         Listed, integer and gridded values have a probability, and so do missing cells, zero and the
-        two bounds of real numbers; other real numbers have a density in the units of the data. Columns
-        that follow from others add nothing: a row that contradicts what is declared of them is scored
-        as if it did not. Rows that violate another constraint are scored like any other. The result for private rows is as
-        private as the rows are. The flow of codes gives exact numbers; the paper's flow (`vf.hflow`)
-        gives an estimate by draws of noise, the same each time, that is a lower bound in
-        expectation.
+        two bounds of real numbers; other real numbers have a density in the units of the data. Derived
+        columns add nothing, and need not be there. A row that contradicts what is declared to follow is
+        scored as the row that it is moved to; one that violates another constraint like any other. The
+        result for private rows is as private as the rows are. The flow of codes gives exact numbers;
+        the paper's flow (`vf.hflow`) gives an estimate by draws of noise, the same each time, that is a
+        lower bound in expectation.
 
         Args:
             rows: A frame or a file with the columns of the schema.
