@@ -231,7 +231,7 @@ def _structure(settings: "TableFlow", schema: Schema, mu: float) -> list[Release
     if questions < min(_LEAST_QUESTIONS, 2 * possible) or not possible:
         return []
     counts = PairCounts(num_questions=questions, noise_multiplier=noise)
-    near = min(_MOST_NEAR, numbers - 1)
+    near = min(_MOST_NEAR, numbers - 1, max(1, len(columns) // 5))
     if near < 1:
         return [counts]
     share = _COLUMNS_SHARE * near / len(columns)  # as much noise in a count as for other columns
