@@ -88,7 +88,7 @@ def _gaps(coder: Coder, num_records: float, *, least: float) -> list[GapsOf]:
         few, many = share[ranked[one]], share[ranked[two]]
         # how often the rarer gap would come alone, if the two had nothing to do with each other
         alone = few * (1 - many) * num_records
-        if alone >= least:
+        if alone >= least and few > 0:
             # columns that are missing together have equally many gaps: they are neighbors
             pairs.append((two - one > 1, -alone, int(ranked[one]), int(ranked[two])))
     return [GapsOf(one, two) for *_, one, two in sorted(pairs)]

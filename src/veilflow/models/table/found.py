@@ -85,7 +85,9 @@ def _relations(
         for distance in question.withins:
             outside, noise = answered.others(question.within(distance), **known)
             most = min(_WRONG * num_records + noise, _MOST_WRONG * num_records)
-            if noise <= _MOST_WRONG / 2 * num_records and outside <= most:
+            clear = noise <= _MOST_WRONG / 2 * num_records
+            holds = num_records - outside - answered.counts[1] - answered.counts[3]
+            if clear and outside <= most and holds >= _HOLDS * num_records:
                 offers.append((True, outside, number, question, Near(name, other, distance)))
                 break
     computed: set[int] = set()
