@@ -328,12 +328,12 @@ def test_an_answer_that_noise_could_give_is_no_relation():
 
 def test_the_nearest_distance_is_taken_and_no_more_than_planned():
     near = [
-        answered([0, 0, 0, 0, 10, 900, 90], RelationOf(column, 0, ("x",), (1.0, 2.0, 4.0)))
+        answered([0, 0, 0, 0, 10, 0, 900, 90], RelationOf(column, 0, ("x",), (1.0, 2.0, 4.0)))
         for column in (1, 2)
     ]
     assert found(*near) == (Near("b", "a", 4.0), Near("c", "a", 4.0))
     assert found(*near, most_near=1) == (Near("b", "a", 4.0),)
-    sure = answered([0, 0, 0, 0, 10, 990, 0], RelationOf(1, 0, ("x",), (1.0, 2.0, 4.0)))
+    sure = answered([0, 0, 0, 0, 10, 0, 990, 0], RelationOf(1, 0, ("x",), (1.0, 2.0, 4.0)))
     assert found(sure) == (Near("b", "a", 2.0),)
 
 

@@ -127,7 +127,7 @@ class PairCounts(OneGaussian):
             touched=max(len(questions), 1),
         )
         ends = np.cumsum([len(count) for count in counts], dtype=int)
-        asked = [{"kind": type(q).__name__, **asdict(q)} for q in questions]
+        asked = [_plain(question) for question in questions]
         return released.map(
             lambda noisy: {"asked": asked, "counts": np.split(noisy, ends)[: len(counts)]}
         )
@@ -137,6 +137,11 @@ class PairCounts(OneGaussian):
         deviation = self.noise_multiplier * max(len(value["asked"]), 1) ** 0.5
         pairs = zip(value["asked"], value["counts"], strict=True)
         return tuple(Answered(_question(asked), counts, deviation) for asked, counts in pairs)
+
+
+def _plain(question: Question) -> dict[str, Any]:
+    fields = {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(question).items()}
+    return {"kind": type(question).__name__, **fields}
 
 
 def _question(asked: dict[str, Any]) -> Question:
