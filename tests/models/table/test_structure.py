@@ -43,8 +43,7 @@ SCHEMA = vf.Schema(
 )
 FOUND = {
     Derived("euros", "cents / 100"),
-    Derived("hour", "clock // 100"),
-    Derived("minute", "clock % 100"),
+    Derived("clock", "hour * 100 + minute"),
     MissingTogether("visit", "doctor", "bill"),
     MissingIf("income", when="visit"),
 }
@@ -120,7 +119,7 @@ def test_what_was_found_holds_in_every_drawn_row():
         drawn = fitted().sample(4000, seed=2)
     np.testing.assert_allclose(drawn["euros"], drawn["cents"] / 100)
     np.testing.assert_array_equal(drawn["hour"], drawn["clock"] // 100)
-    np.testing.assert_array_equal(drawn["minute"], np.minimum(drawn["clock"] % 100, 59))
+    np.testing.assert_array_equal(drawn["minute"], drawn["clock"] % 100)
     assert np.abs(drawn["width"] - drawn["length"]).max() < 1.0
     gaps = drawn[["visit", "doctor", "bill"]].isna().to_numpy()
     assert (gaps.all(axis=1) == gaps.any(axis=1)).all()
@@ -136,7 +135,7 @@ def test_what_was_found_is_no_longer_learned():
     assert "width" in model.order
     assert model.columns == SCHEMA.names
     assert model.schema.core.columns["width"].high < 1.0
-    assert len(model.num_codes) == len(SCHEMA.names) - 3
+    assert len(model.num_codes) == len(SCHEMA.names) - 2
 
 
 def test_rows_are_scored_as_what_is_learned_of_them():
@@ -312,6 +311,18 @@ def test_names_stand_in_expressions_as_they_have_to():
     assert found(answered([0, 0, 0, 0, 1000], RelationOf(0, 3, ("100 - x",)))) == (
         Derived("a", "100 - `odd name`"),
     )
+
+
+def test_a_number_of_two_parts_follows_from_them_if_both_are_there():
+    front = answered([0, 0, 0, 0, 1000], RelationOf(1, 0, ("x // 60",)))
+    back = answered([0, 0, 0, 0, 1000], RelationOf(2, 0, ("x % 60",)))
+    gaps = MissingTogether("b", "c")
+    assert found(front, back) == (Derived("a", "b * 60 + c"), gaps)
+    assert found(front) == (Derived("b", "a // 60"),)
+    other = answered([0, 0, 0, 0, 1000], RelationOf(2, 0, ("x % 100",)))
+    assert found(front, other) == (Derived("b", "a // 60"), Derived("c", "a % 100"))
+    third = answered([0, 0, 0, 0, 1000], RelationOf(3, 0, ("x + 1",)))
+    assert len(found(front, back, third)) == 3  # what follows from the whole keeps it
 
 
 def test_what_most_rows_hold_is_no_relation():

@@ -13,7 +13,7 @@ import numpy as np
 
 from veilflow.releases.table.pairs import Answered
 from veilflow.releases.table.questions import GapsOf, RelationOf
-from veilflow.tabular.columns import Column
+from veilflow.tabular.columns import Column, Numeric
 from veilflow.tabular.constraints import Constraint, Derived, MissingIf, MissingTogether, Near
 from veilflow.tabular.expressions import quoted
 
@@ -35,6 +35,7 @@ def found_in(
     *,
     num_records: float,
     most_near: int,
+    label: str | None = None,
 ) -> tuple[Constraint, ...]:
     """The constraints that follow from the answers.
 
@@ -43,9 +44,12 @@ def found_in(
         columns: The columns that questions name by place.
         num_records: The number of records, declared or released.
         most_near: The most columns that may lie near others.
+        label: The column to predict, which follows from no other one.
     """
     answers, names = tuple(answers), tuple(columns)
-    relations = list(_relations(answers, columns, num_records, most_near))
+    relations = _put_together(
+        tuple(_relations(answers, columns, num_records, most_near)), columns, label
+    )
     # a column that is computed is missing where its source is
     source = {
         names.index(one.column): names.index(one.columns[1])
@@ -53,6 +57,10 @@ def found_in(
         if isinstance(one, Derived)
     }
     implied = np.eye(len(names), dtype=bool)
+    for one in relations:
+        if isinstance(one, Derived) and columns[one.column].nullable:
+            parts = [names.index(name) for name in one.columns[1:]]
+            implied[np.ix_(parts, parts)] = True
     for first, second in _implied(answers):
         implied[source.get(first, first), source.get(second, second)] = True
     return (*relations, *_rules(implied, names))
@@ -102,6 +110,34 @@ def _relations(
         computed.add(question.column)
         sources.add(question.of)
         yield relation
+
+
+def _put_together(
+    relations: tuple[Derived | Near, ...], columns: Mapping[str, Column], label: str | None
+) -> tuple[Derived | Near, ...]:
+    """The relations, in which a number of two parts follows from these where both are there.
+
+    So hours and minutes are learned, and the clock time `100 * hour + minute` always is one.
+    """
+    for whole, column in columns.items():
+        own = [one for one in relations if whole in one.columns[1:]]
+        ends = {one.expression: one.column for one in own if isinstance(one, Derived)}
+        for expression, front in ends.items():
+            name, sign, size = expression.rpartition(" // ")
+            back = ends.get(f"{name} % {size}")
+            if (
+                not sign
+                or not back
+                or len(own) > 2
+                or whole == label
+                or type(column) is not Numeric
+            ):
+                continue
+            if len({columns[name].nullable for name in (whole, front, back)}) == 1:
+                said = f"{quoted(front)} * {size} + {quoted(back)}"
+                rest = tuple(one for one in relations if one not in own)
+                relations = (*rest, Derived(whole, said))
+    return relations
 
 
 def _implied(answers: Sequence[Answered]) -> Iterator[tuple[int, int]]:

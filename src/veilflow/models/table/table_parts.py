@@ -60,10 +60,11 @@ def structure(fit: Fit) -> tuple[Constraint, ...]:
     release = fit.plan.release(PairCounts)
     if release is None or release.purpose not in fit.released:
         return ()
-    near = fit.plan.differences
+    near, known = fit.plan.differences, declared_schema(fit)
     return found_in(
         fit.released[release.purpose],
-        declared_schema(fit).core.columns,
+        {name: known.columns[name] for name in known.core.names},
+        label=known.label,
         num_records=fit.num_records,
         most_near=0 if near is None else near.num_columns,
     )
