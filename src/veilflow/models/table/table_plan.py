@@ -99,6 +99,14 @@ class TablePlan(FitPlan):
     flow: CodeArchitecture | HFlowArchitecture
 
     @property
+    def label(self) -> int | None:
+        """The index of the label among the columns that are learned, if it is one of them.
+
+        Relations that are found may move it.
+        """
+        return label_of(self.schema.core)
+
+    @property
     def differences(self) -> ColumnHistograms | None:
         """The release of the columns that lie near others, if there is one."""
         return next((one for one in self.releases if one.purpose == DIFFERENCES), None)
