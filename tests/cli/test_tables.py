@@ -75,6 +75,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
             "--noise-bands",
             4,
             "--pay-for-discovery",
+            "--no-learn-structure",
             "--invalid",
             "replace",
             "--checkpoint",
@@ -103,6 +104,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
             learning_rate=0.01,
             weight_decay=0.1,
         ),
+        "learn_structure": False,
         "seed": 3,
     }
     expected = vf.TableFlow(

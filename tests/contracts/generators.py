@@ -125,6 +125,7 @@ def table() -> Estimator:
             "schema": Setting(kinds.OBJECT),
             "warm_start": Setting(kinds.FLAG_OR_SHARE, 0.25),
             "pay_for_discovery": Setting(kinds.FLAG, True),
+            "learn_structure": Setting(kinds.FLAG, False),
             "flow": Setting(kinds.OBJECT),
         },
         data=(TABLE,),

@@ -44,6 +44,8 @@ from veilflow.releases.rounds.values import LikelihoodValues
 from veilflow.releases.table.cells import cells_of
 from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms, level_sizes
+from veilflow.releases.table.pairs import PairCounts
+from veilflow.releases.table.questions import GapsOf, RelationOf
 from veilflow.releases.training import PrivateTraining, Task
 from veilflow.releases.whitening import Whitening
 from veilflow.tabular.codec import encode
@@ -238,6 +240,14 @@ def _histograms(release: Release) -> dict[str, Any]:
     return {"columns": COLUMNS, "sizes": sizes}
 
 
+PAIRS = (GapsOf(0, 2), RelationOf(0, 1, ("x", "x // 10", "x % 100"), (1.0, 5.0)), GapsOf(2, 0))
+"""Each row answers each of them once, whatever it holds."""
+
+
+def _pairs(release: Release) -> dict[str, Any]:
+    return {**_histograms(release), "written": COLUMNS, "questions": PAIRS}
+
+
 CODES = np.random.default_rng(1).integers(0, [3, 4, 2], (NUMBER, 3)).astype(np.int32)
 
 # -- parameters: losses and gradients without a bound ----------------------------------------------
@@ -418,6 +428,26 @@ CASES = (
         first=lambda rows, number: rows.take(slice(number)),
         known=_histograms,
         free={"noise_multiplier": 0.0},
+    ),
+    Case(
+        PairCounts(num_questions=len(PAIRS), noise_multiplier=20.0),
+        records=encoded(*({"age": age, "gain": 10.0 * age} for age in range(20, 60))),
+        hostile={
+            "an ordinary record": {},
+            "gaps": {"age": None, "city": None},
+            "one gap": {"age": None},
+            "huge": {"age": 1e300, "gain": -np.inf},
+            "a relation": {"age": 40, "gain": 400.0},
+            "several relations": {"age": 40, "gain": 40.0},
+            "nearly one": {"age": 41, "gain": 44.0},
+            "no number": {"age": np.nan},
+            "outside all bounds": {"age": -1, "gain": 1e9, "city": "", "seen": "1700-01-01"},
+        },
+        add=lambda rows, person: EncodedRows.concatenate([rows, encoded(person)]),
+        first=lambda rows, number: rows.take(slice(number)),
+        known=_pairs,
+        free={"noise_multiplier": 0.0},
+        exact=False,
     ),
     Case(
         Marginals(most_codes=(3, 4, 2), label=2, mu=1.0),

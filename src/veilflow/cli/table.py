@@ -75,6 +75,8 @@ def table(
             from; or none.
         pay_for_discovery: Forget what is not confirmed, and pay to find it. Kinds of columns must be
             confirmed.
+        learn_structure: Pay for relations between columns and for gaps that come together, if there are
+            enough records.
         most_bins: About how many bins a number is cut into.
         hidden: Hidden layers: their sizes, with commas.
         label_weight: The weight of the label in the loss of the flow of codes.

@@ -9,6 +9,9 @@ be built as such: one masked network and a softmax for each column are exact in 
 To sample, `CodeSampler` tabulates once what each code adds to the units and outputs after it. A column
 then costs a look-up, the few hidden units that it completes, and the logits of its own codes. Columns
 are scanned, so the program is as long for a hundred of them as for two.
+
+Rules on missing cells (`gap_rules`) take away codes that the columns before a column rule out: the
+others share its probability.
 """
 
 from collections.abc import Sequence
@@ -23,6 +26,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from veilflow._core import check
 from veilflow.flows.codebook import Codebook, span
 from veilflow.flows.conditioner import hidden_degrees
+from veilflow.flows.gap_rules import GapRule, consequences
 from veilflow.flows.scalar_maps.simple import soft_bound
 from veilflow.nn.masked import MaskedDense
 
@@ -30,6 +34,8 @@ _BOUND = 20.0
 """Logits move by at most this much: sums of their exponentials stay within float32."""
 FREE = -1
 """In place of a code that is not given."""
+_RULED_OUT = -3e4
+"""The logit of a code that a rule takes away: its exponential is zero, and nothing is infinite."""
 
 
 class CodeFlow(eqx.Module):
@@ -43,6 +49,8 @@ class CodeFlow(eqx.Module):
     layers: tuple[MaskedDense, ...]
     order: tuple[int, ...] = eqx.field(static=True)
     """Columns from the first to the last."""
+    rules: tuple[GapRule, ...] = eqx.field(static=True, default=())
+    """On missing cells, which are the last code of the columns that rules name."""
 
     @classmethod
     def create(
@@ -53,6 +61,7 @@ class CodeFlow(eqx.Module):
         order: Sequence[int] | None = None,
         hidden: tuple[int, ...] = (256,),
         direct: bool = True,
+        rules: tuple[GapRule, ...] = (),
     ) -> "CodeFlow":
         """A new flow, whose columns are independent with the masses of the codebook.
 
@@ -62,6 +71,7 @@ class CodeFlow(eqx.Module):
             order: Columns from the first to the last; None for the order of the codebook.
             hidden: Sizes of the hidden layers; empty for a network of pairs only.
             direct: Whether the last layer also sees the row itself; without hidden layers it must.
+            rules: On missing cells.
         """
         dim = codebook.num_columns
         order = tuple(range(dim)) if order is None else tuple(int(j) for j in order)
@@ -79,7 +89,7 @@ class CodeFlow(eqx.Module):
         ]
         head = MaskedDense.create(last, tuple(int(p) for p in place), key=keys[-1])
         layers.append(eqx.tree_at(lambda m: m.weight, head, jnp.zeros_like(head.weight)))
-        return cls(codebook, tuple(layers), order)
+        return cls(codebook, tuple(layers), order, rules)
 
     @property
     def dim(self) -> int:
@@ -98,12 +108,14 @@ class CodeFlow(eqx.Module):
         """The natural log of the share of one row among all.
 
         Args:
-            codes: The row.
+            codes: The row. One that breaks a rule has a share of practically zero.
             weights: Weight of each column; None for 1 each, which gives a log-share.
         """
         book = self.codebook
         column_weights = np.ones(self.dim) if weights is None else weights
         one_hot, logits = self._logits(codes)
+        if self.rules:
+            logits = jnp.where(self._ruled_out(codes), _RULED_OUT, logits)
         own = jnp.sum(one_hot * logits * column_weights[book.slot_columns].astype(np.float32))
         log_sums = jnp.log(book.column_sums(jnp.exp(logits)))
         return own - log_sums @ column_weights.astype(np.float32)
@@ -119,6 +131,16 @@ class CodeFlow(eqx.Module):
             hidden = jnp.tanh(layer(hidden))
         seen = jnp.concatenate([hidden, features]) if below and self.direct else hidden
         return one_hot, book.logits(self.bounded(head(seen)))
+
+    def _ruled_out(self, codes: Array) -> Bool[Array, " slots"]:
+        """The slots that rules take away, given the columns before each."""
+        book, columns = self.codebook, self.codebook.slot_columns
+        is_gap = codes == np.array(book.sizes) - 1
+        state = jnp.stack([~is_gap, is_gap], axis=1).astype(jnp.float32)
+        required = consequences(self.rules, order=self.order).astype(np.float32)
+        present, missing = (jnp.tensordot(state, required, 2) > 0).T
+        last = book.slot_codes == np.array(book.sizes)[columns] - 1
+        return jnp.where(last, (present & ~missing)[columns], missing[columns])
 
     def sample(self, key: Key[Array, ""]) -> Int[Array, " dim"]:
         """One row; the key is spent."""
@@ -220,8 +242,15 @@ class CodeSampler(eqx.Module):
         by_slot = [jnp.pad(each, (0, codes)) for each in (book.log_mass, noise, allowed)]
         wave_table = jnp.pad(book.waves, ((0, codes), (0, waves)))
 
-        def step(sums: tuple[Array, ...], at: _Places) -> tuple[tuple[Array, ...], tuple]:
-            """The next column's code and log-weight; `sums` are the inputs of the layers so far."""
+        rules = bool(flow.rules)
+        required = jnp.asarray(consequences(flow.rules, order=flow.order)) if rules else None
+
+        def step(state: tuple[Any, Any], at: _Places) -> tuple[tuple[Any, Any], tuple]:
+            """The next column's code and log-weight.
+
+            The state holds the inputs of the layers, and what rules require of each column, so far.
+            """
+            sums, musts = state
             layers = list(sums)
             for depth, (table, width) in enumerate(zip(self.behind, units, strict=True)):
                 first, end = at.units[depth]
@@ -234,6 +263,11 @@ class CodeSampler(eqx.Module):
             mass, gumbel, may = (_window(each, at.slot, codes) for each in by_slot)
             own = jnp.arange(codes) < at.size
             logits = mass + jnp.where(at.ordered, smooth, outputs[:codes])
+            if rules:
+                present, missing = musts[at.column]
+                last = jnp.arange(codes) == at.size - 1
+                out = jnp.where(last, present & ~missing, missing)
+                logits = jnp.where(out, _RULED_OUT, logits)
             logits = jax.nn.log_softmax(jnp.where(own, logits, -jnp.inf))
             may &= own
             drawn = jnp.argmax(jnp.where(may, logits + gumbel, -jnp.inf))
@@ -243,10 +277,13 @@ class CodeSampler(eqx.Module):
             log_weight = jnp.where(fixed >= 0, logits[code], allowed_part)
             for layer, table in zip((0, -1), self.added, strict=False):
                 layers[layer] += table[at.slot + code]
-            return tuple(layers), (code, log_weight)
+            if required is not None:
+                musts = musts | required[at.column, (code == at.size - 1).astype(jnp.int32)]
+            return (tuple(layers), musts), (code, log_weight)
 
         places = jax.tree.map(jnp.asarray, _places(flow))
-        _, (drawn, log_weights) = jax.lax.scan(step, self.biases, places)
+        musts = jnp.zeros((flow.dim, 2), bool) if rules else None
+        _, (drawn, log_weights) = jax.lax.scan(step, (self.biases, musts), places)
         return drawn[np.argsort(flow.order)], jnp.sum(log_weights)
 
 

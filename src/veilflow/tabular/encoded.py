@@ -55,6 +55,10 @@ class EncodedRows:
         """The rows that a mask, indices or a slice select."""
         return EncodedRows(self.codes[rows], self.positions[rows])
 
+    def only(self, columns: Sequence[int]) -> "EncodedRows":
+        """The rows with these columns alone."""
+        return EncodedRows(self.codes[:, columns], self.positions[:, columns])
+
     @staticmethod
     def concatenate(parts: "Iterable[EncodedRows]") -> "EncodedRows":
         """The rows of all parts, of which there must be one, in order.

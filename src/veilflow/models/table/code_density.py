@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int32, Key
 from veilflow._core.chunks import apply_in_chunks
 from veilflow.flows.code_flow import CodeFlow
 from veilflow.flows.codebook import Codebook, span
+from veilflow.flows.gap_rules import GapRule, hold, made_to_hold
 from veilflow.models.table.architecture import CodeArchitecture
 from veilflow.models.table.coder import Coder
 from veilflow.models.table.conditional import draw
@@ -64,6 +65,7 @@ class CodeDensity(AbstractTableDensity):
         *,
         label: int | None,
         key: Key[Array, ""],
+        rules: tuple[GapRule, ...] = (),
     ) -> "CodeDensity":
         """A fresh density, in which columns are independent.
 
@@ -72,9 +74,10 @@ class CodeDensity(AbstractTableDensity):
             architecture: The flow with all of its sizes.
             label: The index of the label, which comes last in the order of the flow.
             key: For the weights.
+            rules: On missing cells.
         """
         book = codebook_of(coder, architecture)
-        flow = _flow(book, architecture, label=label, key=key)
+        flow = _flow(book, architecture, label=label, key=key, rules=rules)
         assert architecture.label_weight is not None
         return cls(coder, flow, 1.0 if label is None else architecture.label_weight)
 
@@ -85,8 +88,15 @@ class CodeDensity(AbstractTableDensity):
     def records_of_codes(
         self, codes: Int32[np.ndarray, "rows columns"], rng: np.random.Generator
     ) -> Int32[np.ndarray, "rows columns"]:
-        """The codes themselves."""
-        return codes
+        """The codes themselves, made to hold the rules on missing cells."""
+
+        def present(j: int, num: int) -> np.ndarray:
+            mass = self.coder.columns[j].mass[:-1]
+            return rng.choice(len(mass), num, p=mass / mass.sum())
+
+        flow = self.flow
+        sizes = flow.codebook.sizes
+        return made_to_hold(codes, flow.rules, sizes=sizes, order=flow.order, present=present)
 
     def adjusted(self, key: Key[Array, ""]) -> "CodeDensity":
         """This density with single columns as they were released."""
@@ -99,10 +109,14 @@ class CodeDensity(AbstractTableDensity):
         return self.coder.rows(np.asarray(draw(self.flow, key, num_rows)), rng)
 
     def log_prob(self, rows: EncodedRows) -> Float[np.ndarray, " rows"]:
-        """The exact log-density of each row, in the units of the data."""
+        """The exact log-density of each row, in the units of the data; of what cannot be, -inf."""
         codes = self.coder.codes(rows)
         exact = apply_in_chunks(lambda part: _log_prob(self.flow, part), codes, size=_CHUNK)
-        return exact.astype(np.float64) + self.coder.log_within(rows)
+        total = exact.astype(np.float64) + self.coder.log_within(rows)
+        if not self.flow.rules:
+            return total
+        missing = codes == np.array(self.flow.codebook.sizes) - 1
+        return np.where(hold(self.flow.rules, missing), total, -np.inf)
 
     @property
     def num_features(self) -> tuple[int, ...]:
@@ -157,6 +171,7 @@ class CodeDensity(AbstractTableDensity):
         architecture: CodeArchitecture,
         *,
         label: int | None,
+        rules: tuple[GapRule, ...] = (),
     ) -> "CodeDensity":
         """The density that `arrays` described; features follow from the shares of the coder.
 
@@ -165,7 +180,7 @@ class CodeDensity(AbstractTableDensity):
         """
         book = codebook_of(coder, architecture)
         skeleton = eqx.filter_eval_shape(
-            lambda: _flow(book, architecture, label=label, key=jax.random.key(0))
+            lambda: _flow(book, architecture, label=label, key=jax.random.key(0), rules=rules)
         )
         wanted = jax.tree.map(lambda leaf: leaf.shape, cls(coder, skeleton).arrays())
         if wanted != jax.tree.map(lambda leaf: leaf.shape, arrays):
@@ -177,19 +192,24 @@ class CodeDensity(AbstractTableDensity):
         book = eqx.tree_at(lambda one: one.log_mass, book, arrays["log_mass"])
         assert architecture.label_weight is not None
         weight = 1.0 if label is None else architecture.label_weight
-        return cls(coder, CodeFlow(book, tuple(layers), skeleton.order), weight)
+        return cls(coder, CodeFlow(book, tuple(layers), skeleton.order, rules), weight)
 
 
 def _flow(
-    book: Codebook, architecture: CodeArchitecture, *, label: int | None, key: Key[Array, ""]
+    book: Codebook,
+    architecture: CodeArchitecture,
+    *,
+    label: int | None,
+    key: Key[Array, ""],
+    rules: tuple[GapRule, ...] = (),
 ) -> CodeFlow:
     # the label comes last: its distribution given all other columns is what matters most
     order = [j for j in range(book.num_columns) if j != label]
     order += [] if label is None else [label]
     assert architecture.hidden is not None
     assert architecture.direct is not None
-    size = {"hidden": architecture.hidden, "direct": architecture.direct}
-    return CodeFlow.create(book, key=key, order=order, **size)
+    settings = {"hidden": architecture.hidden, "direct": architecture.direct}
+    return CodeFlow.create(book, key=key, order=order, rules=rules, **settings)
 
 
 def codebook_of(coder: Coder, architecture: CodeArchitecture) -> Codebook:

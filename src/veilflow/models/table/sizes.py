@@ -7,7 +7,8 @@ noise in any case.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -78,6 +79,30 @@ def histogram_levels(schema: Schema) -> int:
         len(level_sizes(_most_cells(column))) if column.has_position else 1
         for column in schema.columns.values()
     )
+
+
+class Most(NamedTuple):
+    """Numbers of a histogram, and how many of them one row changes."""
+
+    numbers: int
+    touched: int
+
+
+def most_difference_cells(schema: Schema) -> Most:
+    """The largest histogram of the difference of two numbers."""
+    cells = 1
+    for column in schema.columns.values():
+        if not isinstance(column, Numeric):
+            continue
+        wide = widest(column) if column.low is None else column
+        for one in (wide, replace(wide, resolution=None, integer=False)):
+            assert one.low is not None
+            assert one.high is not None
+            # a difference may have either sign, and the step of its column or none
+            both = replace(one, low=one.low - one.high, high=one.high - one.low)
+            cells = max(cells, most_cells(both))
+    levels = level_sizes(cells)
+    return Most(sum(levels) + 1, len(levels))
 
 
 def most_codes(schema: Schema, *, most_bins: int) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ from veilflow.models.table.architecture import (
 )
 from veilflow.models.table.fitted_table import FittedTableFlow
 from veilflow.models.table.released_warnings import warn_of_released
-from veilflow.models.table.table_plan import TablePlan, plan_table
+from veilflow.models.table.table_plan import TablePlan, label_of, plan_table
 from veilflow.privacy.budget import Budget
 from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.count import Count
@@ -35,6 +35,7 @@ from veilflow.releases.marginals.release import Marginals
 from veilflow.releases.release import Derived, Query, Release
 from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms
+from veilflow.releases.table.pairs import PairCounts
 from veilflow.releases.training import PrivateTraining, Task
 from veilflow.tabular.raw import read_raw
 from veilflow.tabular.schema import Schema
@@ -64,6 +65,9 @@ class TableFlow(Estimator[FittedTableFlow]):
             trained from single columns.
         pay_for_discovery: Fit a schema with unconfirmed facts: they are dropped, and discovered for
             a share of the budget. The kind of every column must be confirmed all the same.
+        learn_structure: Whether a share of the budget is spent on relations between columns and on gaps
+            that come together, so that synthetic rows keep them. With True it is, if there are enough
+            records for clear answers at this budget.
         flow: The flow to train: `vf.codes(...)`, which has exact densities, fills gaps and takes
             given cells, or `vf.hflow(...)`, the flow of the paper. None for the flow of codes.
         training: How the flow is trained, as `vf.Training(...)`.
@@ -83,6 +87,7 @@ class TableFlow(Estimator[FittedTableFlow]):
     num_records: RecordCount = None
     warm_start: bool | float = True
     pay_for_discovery: bool = False
+    learn_structure: bool = True
     flow: CodeArchitecture | HFlowArchitecture | None = None
     training: Training = field(default_factory=Training)
     seed: int | None = field(default=None, repr=False)
@@ -95,6 +100,7 @@ class TableFlow(Estimator[FittedTableFlow]):
             num_records=num_records,
             warm_start=_flag_or_share,
             pay_for_discovery=fields.flag,
+            learn_structure=fields.flag,
             flow=fields.optional(
                 fields.instance(TableArchitecture, "vf.codes(...), vf.hflow(...)")
             ),
@@ -139,16 +145,15 @@ class TableFlow(Estimator[FittedTableFlow]):
             return Query(raw.map(lambda table: table.said(release.column)))
         if isinstance(release, ColumnBounds):
             return Query(raw.map(lambda table: table.numbers[release.column]))
-        if isinstance(release, ColumnHistograms):
-            columns, words = parts.schema(fit).core.columns, parts.vocabularies(fit)
-            sizes = [column.num_codes(words.get(name)) for name, column in columns.items()]
-            return Query(parts.rows(fit), {"columns": tuple(columns.values()), "sizes": sizes})
+        if isinstance(release, ColumnHistograms | PairCounts):
+            return self._histograms(release, fit)
         if isinstance(release, Marginals):
             coder = parts.coder(fit)
             known = {
                 "sizes": [column.num_codes for column in coder.columns],
                 "ordered": [column.ordered for column in coder.columns],
                 "num_records": fit.num_records,
+                "label": label_of(parts.schema(fit).core),
             }
             return Query(parts.rows(fit).map(coder.codes), known)
         if isinstance(release, Derived):
@@ -163,6 +168,23 @@ class TableFlow(Estimator[FittedTableFlow]):
             public_loss=density.public_loss,
         )
         return Query(parts.rows(fit).map(density.records), {"task": task})
+
+    def _histograms(self, release: Release, fit: Fit) -> Query:
+        """The input of a release about single columns, or about pairs of them."""
+        differences = isinstance(release, ColumnHistograms) and release.index > 0
+        schema = (parts.schema if differences else parts.declared_schema)(fit).core
+        rows = (parts.rows if differences else parts.declared_rows)(fit)
+        names = parts.differences(fit) if differences else schema.names
+        places, words = [schema.names.index(name) for name in names], parts.vocabularies(fit)
+        columns = tuple(schema.columns[name] for name in names)
+        known: dict[str, Any] = {"columns": columns}
+        known["sizes"] = [
+            column.num_codes(words.get(name)) for name, column in zip(names, columns, strict=True)
+        ]
+        if isinstance(release, PairCounts):
+            known["questions"] = parts.questions(fit)
+            known["written"] = tuple(parts.declared_schema(fit).columns[name] for name in names)
+        return Query(rows.map(lambda all_: all_.only(places)) if differences else rows, known)
 
     def assemble(self, fit: Fit) -> FittedTableFlow:
         warn_of_released(fit)

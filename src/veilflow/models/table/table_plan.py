@@ -23,6 +23,7 @@ from veilflow.releases.plan import FitPlan, spending
 from veilflow.releases.release import Release
 from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms
+from veilflow.releases.table.pairs import PairCounts
 from veilflow.releases.training import PrivateTraining
 from veilflow.tabular.columns import Numeric, OpenCategorical
 from veilflow.tabular.schema import Schema
@@ -36,6 +37,13 @@ _WARM_SHARE = 0.3
 """Share of it that the marginals of a warm start take."""
 _DISCOVERY_SHARE = 0.1
 """Share of it that the discovery of values and bounds takes, where there is any."""
+_PAIRS_SHARE = 0.03
+"""Share of it that counts of pairs of columns take."""
+_MOST_QUESTIONS, _LEAST_QUESTIONS = 48, 8
+_PRECISE = 0.0025
+"""Deviation of an answer relative to the records: one per cent of exceptions is told from none."""
+_MOST_NEAR = 3
+"""The most columns that may be learned as their difference from another one."""
 _DISCOVERY_DELTA = 0.2
 """Share of delta that the discovery of values takes."""
 _NOISY = 0.1
@@ -47,6 +55,8 @@ _ASSUMED_RECORDS = 10_000
 _BATCH = (1024, 4096)
 _NOISE = 2.5
 """Noise multiplier from which on a larger batch would hardly make a run less noisy."""
+DIFFERENCES = "histograms of differences"
+"""The purpose of the histograms of columns that lie near others."""
 _LONGEST = 60
 """Characters of a column's name that the ledger shows at most."""
 
@@ -129,8 +139,16 @@ class TablePlan(FitPlan):
 
     @property
     def label(self) -> int | None:
-        """The index of the label among the columns that are learned, if it is one of them."""
-        return _label(self.schema.core)
+        """The index of the label among the columns that are learned, if it is one of them.
+
+        Relations that are found may move it.
+        """
+        return label_of(self.schema.core)
+
+    @property
+    def differences(self) -> ColumnHistograms | None:
+        """The release of the columns that lie near others, if there is one."""
+        return next((one for one in self.releases if one.purpose == DIFFERENCES), None)
 
 
 def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
@@ -163,6 +181,7 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
         )
     )
     rest: int | None = len(releases) - 1
+    releases += _structure(settings, core, mu)
     if warm:
         chosen = settings.warm_start is not True
         share = settings.warm_start if chosen else _WARM_SHARE
@@ -275,6 +294,38 @@ def _discoveries(schema: Schema, mu: float, budget: Budget) -> list[Release]:
     return values + bounds
 
 
+def _structure(settings: "TableFlow", schema: Schema, mu: float) -> list[Release]:
+    """Counts of pairs, and histograms of differences, where public facts say that they pay."""
+    if not settings.learn_structure or isinstance(settings.flow, HFlowArchitecture):
+        return []
+    columns = schema.columns.values()
+    numbers = sum(isinstance(column, Numeric) for column in columns)
+    placed = sum(column.has_position for column in columns)
+    possible = math.comb(sum(c.nullable for c in columns), 2) + (numbers > 0) * math.comb(placed, 2)
+    noise = 1 / (mu * math.sqrt(_PAIRS_SHARE))
+    records = roughly(settings.num_records) or _ASSUMED_RECORDS
+    # noise in an answer grows with the root of the number of questions
+    precise = (_PRECISE * records / noise) ** 2 if noise else math.inf
+    questions = int(min(_MOST_QUESTIONS, 2 * possible, precise))
+    if questions < min(_LEAST_QUESTIONS, 2 * possible) or not possible:
+        return []
+    counts = PairCounts(num_questions=questions, noise_multiplier=noise)
+    near = min(_MOST_NEAR, numbers - 1, max(1, len(columns) // 5))
+    if near < 1:
+        return [counts]
+    share = _COLUMNS_SHARE * near / len(columns)  # as much noise in a count as for other columns
+    most = sizes.most_difference_cells(schema)
+    differences = ColumnHistograms(
+        purpose=DIFFERENCES,
+        num_columns=near,
+        most_numbers=near * most.numbers,
+        most_touched=near * most.touched,
+        index=1,
+        noise_multiplier=1 / (mu * math.sqrt(share)),
+    )
+    return [counts, differences]
+
+
 def _purpose(what: str, name: str, schema: Schema) -> str:
     """A short purpose, which differs from that of every other column even where names are cut."""
     if len(name) <= _LONGEST:
@@ -285,8 +336,9 @@ def _purpose(what: str, name: str, schema: Schema) -> str:
 def _marginals(schema: Schema, flow: CodeArchitecture | HFlowArchitecture, mu: float) -> Marginals:
     assert flow.most_bins is not None
     codes = sizes.most_codes(schema, most_bins=flow.most_bins)
-    return Marginals(most_codes=codes, label=_label(schema), mu=mu)
+    return Marginals(most_codes=codes, label=label_of(schema), mu=mu)
 
 
-def _label(schema: Schema) -> int | None:
+def label_of(schema: Schema) -> int | None:
+    """The index of the label, if it is one of the columns of a schema."""
     return None if schema.label is None else schema.names.index(schema.label)

@@ -88,6 +88,8 @@ def private_choice(
         moves by at most `misfit_sensitivity`. Everything else in a score, and everything that excludes
         a candidate, comes from releases.
     """
+    if not options:
+        return []
     scores = tally.map(lambda records: _scores(records, options, known), description="scores")
     heaviest = max((candidate.weight for candidate in options), default=1.0)
     sensitivity = heaviest * misfit_sensitivity(known.num_records)

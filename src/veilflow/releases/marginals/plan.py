@@ -84,6 +84,7 @@ class MarginalPlan:
         label: int | None = None,
         label_weight: float = 2.0,
         num_records: int | None = None,
+        num_columns: int | None = None,
     ) -> "MarginalPlan":
         """The plan that spends `mu`, from public facts alone.
 
@@ -95,15 +96,18 @@ class MarginalPlan:
             label: The column to predict.
             label_weight: The weight of misfits in tables that include the label.
             num_records: The number of records, if it is declared.
+            num_columns: The number of columns that the price is for, if there may be fewer. Noise and
+                choices are those of so many.
 
         Raises:
             ValueError: If an argument is out of range.
         """
         sizes = tuple(int(size) for size in sizes)
         _check(sizes, mu, ordered, label, label_weight, num_records)
-        total = min(
-            _CHOICES_PER_COLUMN * len(sizes), _MOST_CHOICES, len(cliques(len(sizes), label))
-        )
+        columns = len(sizes) if num_columns is None else num_columns
+        if columns < len(sizes):
+            raise ValueError(f"the price is for {columns} columns, got {len(sizes)}.")
+        total = min(_CHOICES_PER_COLUMN * columns, _MOST_CHOICES, len(cliques(columns, label)))
         num_rounds = min(_ROUNDS, total)
         choices = [total // num_rounds + (i < total % num_rounds) for i in range(num_rounds)]
         # tables of the first rounds need not be precise, so they cost less

@@ -36,7 +36,7 @@ class Marginals(Release):
         of codes that a column turns out to have.
 
     Attributes:
-        most_codes: The most codes of each column.
+        most_codes: The most codes of each column. Fewer columns cost the same.
         label: The index of the column to predict, if there is one.
         mu: Roughly the mu of a Gaussian mechanism with the price of all of it; infinite without
             privacy.
@@ -82,6 +82,7 @@ class Marginals(Release):
         sizes: Sequence[int],
         ordered: Sequence[bool],
         num_records: int,
+        label: int | None = None,
     ) -> Released[dict[str, Any]]:
         """Choose and measure.
 
@@ -91,8 +92,10 @@ class Marginals(Release):
             sizes: Released number of codes of each column.
             ordered: Which columns have codes in a meaningful order.
             num_records: Declared or released.
+            label: The index of the label, if it is another one because there are fewer columns.
         """
-        plan = self._plan(tuple(sizes), ordered=ordered, num_records=num_records)
+        facts = {} if label is None else {"label": label}
+        plan = self._plan(tuple(sizes), ordered=ordered, num_records=num_records, **facts)
         return private_marginal_model(
             records, plan=plan, secret=tools.secret, monitor=tools.monitor
         ).map(_plain)
@@ -110,7 +113,9 @@ class Marginals(Release):
         )
 
     def _plan(self, sizes: tuple[int, ...], **facts: Any) -> MarginalPlan:
-        return MarginalPlan.of(sizes, mu=self.mu, label=self.label, **facts)
+        columns = len(self.most_codes)
+        settings = {"label": self.label, "num_columns": columns, **facts}
+        return MarginalPlan.of(sizes, mu=self.mu, **settings)
 
 
 def _plain(model: MarginalModel) -> dict[str, Any]:

@@ -52,15 +52,17 @@ class ColumnHistograms(OneGaussian):
         the square root of the number of columns.
 
     Attributes:
-        num_columns: Number of columns.
+        num_columns: Number of columns. Fewer of them get the same noise.
         most_numbers: The most numbers in all histograms: discovered values are not known in advance.
         most_touched: The most numbers that one row changes.
+        index: The number of releases of this kind before it, whose noise is another.
     """
 
     purpose: str = "histograms of columns"
     num_columns: int
     most_numbers: int
     most_touched: int
+    index: int = 0
 
     @property
     def numbers(self) -> int:
@@ -102,7 +104,7 @@ class ColumnHistograms(OneGaussian):
             Noisy counts of each column: of its codes, or of the nodes of its tree and, if cells may be
             missing, of missing cells.
         """
-        if len(columns) != self.num_columns:  # the sensitivity is theirs
+        if len(columns) > self.num_columns:  # the sensitivity is theirs
             raise ValueError(f"expected {self.num_columns} columns, got {len(columns)}.")
         cells = [cells_of(column) if column.has_position else None for column in columns]
         rows = records.open()
@@ -113,11 +115,13 @@ class ColumnHistograms(OneGaussian):
             for j, (column, own) in enumerate(zip(columns, cells, strict=True))
         ]
         released = gaussian_once(
-            ClippedSum(np.concatenate(counts), self.num_columns**0.5),
+            # of no column, a zero
+            ClippedSum(np.concatenate(counts or [np.zeros(1)]), self.num_columns**0.5),
             noise_multiplier=self.noise_multiplier,
             secret=tools.secret,
             purpose="columns",
-            touched=sum(1 if own is None else len(level_sizes(own.num)) for own in cells),
+            index=self.index,
+            touched=sum(1 if own is None else len(level_sizes(own.num)) for own in cells) or 1,
         )
         ends = np.cumsum([len(count) for count in counts])[:-1]
         return released.map(lambda noisy: np.split(noisy, ends))
