@@ -13,7 +13,7 @@ from tests.models.image import small as images
 from tests.models.table import small as tables
 from tests.reports import kinds
 from tests.reports.test_card import Page
-from veilflow.evaluation import table_report
+from veilflow.evaluation import compare_table_marginals
 from veilflow.reports import curator_report, render, svg
 from veilflow.reports.labeled import classifier_sections
 
@@ -35,7 +35,7 @@ AUDIT = {
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     """Detection has its own tests, and its trees wait for every other process of a busy machine."""
-    module = sys.modules["veilflow.evaluation.table_report"]
+    module = sys.modules["veilflow.reports.tables"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "detection_score", lambda *_, **__: 0.6125)
         yield
@@ -115,9 +115,9 @@ def test_the_numbers_are_those_of_the_measures(of_rows):
     schema = vf.Schema(a=vf.Numeric(-4.0, 4.0), b=vf.Numeric(-4.0, 4.0))
     real = pd.DataFrame(kinds.ROWS, columns=["a", "b"])
     synthetic = pd.DataFrame(model.sample(400, seed=0), columns=["a", "b"])
-    scores = table_report(real, real, synthetic, schema)
-    assert render.percent(scores.marginals.mean_one_way) in of_rows
-    assert f"<strong>{render.number(scores.detection, 3)}</strong>" in of_rows
+    marginals = compare_table_marginals(real, synthetic, schema, binning="quantiles")
+    assert render.percent(marginals.mean_one_way) in of_rows
+    assert f"<strong>{render.number(0.6125, 3)}</strong>" in of_rows
 
 
 def test_images_are_compared_by_their_means():

@@ -80,7 +80,13 @@ def numbers(frame: "pd.DataFrame", name: str, column: Column) -> Numbers:
 
 
 def code(
-    frame: "pd.DataFrame", name: str, column: Column, *, bins: int, values: Sequence[Any]
+    frame: "pd.DataFrame",
+    name: str,
+    column: Column,
+    *,
+    bins: int,
+    values: Sequence[Any],
+    edges: Float[np.ndarray, " edges"] | None = None,
 ) -> Codes:
     """A column as codes: `MISSING`, then one for each bin or value, then one for all other values.
 
@@ -90,7 +96,13 @@ def code(
         column: Its declaration.
         bins: The number of equal bins of the declared range, for numbers and moments.
         values: The values of any other column, as `listed` gives them.
+        edges: Where the second bin of numbers and moments begins, the third, and so on; instead of
+            equal bins.
     """
+    if column.has_position and edges is not None:
+        cells = numbers(frame, name, column)
+        places = np.searchsorted(edges, cells, side="right")
+        return _small(np.where(np.isnan(cells), MISSING, places + 1), len(edges) + 2)
     if column.has_position:
         low, high = _range(column)
         if low is None:
@@ -105,6 +117,18 @@ def code(
     cells = _read(frame, name, column, values)
     places = np.where(cells.unreadable, len(values), cells.values)
     return _small(np.where(cells.missing, MISSING, 1 + places), len(values) + 1)
+
+
+def quantile_edges(cells: Numbers, *, bins: int) -> Float[np.ndarray, " edges"]:
+    """The edges of bins that hold about equally many of these numbers; a frequent one has its own."""
+    present = cells[~np.isnan(cells)]
+    if not present.size:
+        return np.zeros(0)
+    inner = np.arange(1, bins) / bins
+    edges, times = np.unique(np.quantile(present, inner, method="lower"), return_counts=True)
+    # just above: numbers in single precision come back a little off
+    above = edges[times > 1] + 1e-6 * max(1e-300, float(np.ptp(present)))
+    return np.unique(np.concatenate([edges, above]))
 
 
 def num_codes(column: Column, *, bins: int, values: Sequence[Any]) -> int:
@@ -126,7 +150,7 @@ def listed(name: str, column: Column, *frames: "pd.DataFrame") -> tuple[Any, ...
 def tally(frame: "pd.DataFrame", name: str) -> Counter[str]:
     """The number of times that each text occurs in a column, without missing cells."""
     try:
-        words, places = texts(_array(frame, name))
+        words, places = texts(column_array(frame, name))
     except WrongType:
         raise ValueError(f"column {name!r} must hold single values only.") from None
     times = np.bincount(places[places >= 0], minlength=len(words))
@@ -283,10 +307,11 @@ def label_codes(
 
 def _read(frame: "pd.DataFrame", name: str, column: Column, values: Sequence[Any] = ()) -> Cells:
     """The cells of a column; those of an open list as places in `values`."""
-    return read_column(name, column, _array(frame, name), vocabulary=values, invalid="replace")
+    array = column_array(frame, name)
+    return read_column(name, column, array, vocabulary=values, invalid="replace")
 
 
-def _array(frame: "pd.DataFrame", name: str) -> Any:
+def column_array(frame: "pd.DataFrame", name: str) -> Any:
     """The cells of a column in pyarrow."""
     alone: Any = frame[[name]]
     return next(open_table(alone, chunk=max(1, len(alone))).blocks)(0)

@@ -162,8 +162,8 @@ Maker = Callable[[int], Any]
 """From a seed to a classifier."""
 
 
-def _classifier(module: str, kind: str, *, seeded: bool = True, **settings: Any) -> Maker:
-    """A maker of a classifier of scikit-learn, which is imported when one is made."""
+def maker(module: str, kind: str, *, seeded: bool = True, **settings: Any) -> Maker:
+    """A maker of a classifier or regressor of scikit-learn, which is imported when one is made."""
 
     def make(seed: int) -> Any:
         cls = getattr(importlib.import_module(f"sklearn.{module}"), kind)
@@ -173,19 +173,17 @@ def _classifier(module: str, kind: str, *, seeded: bool = True, **settings: Any)
 
 
 CLASSIFIERS: dict[str, Maker] = {
-    "logistic regression": _classifier("linear_model", "LogisticRegression", max_iter=500),
-    "decision tree": _classifier("tree", "DecisionTreeClassifier"),
-    "gradient boosting": _classifier("ensemble", "HistGradientBoostingClassifier"),
-    "random forest": _classifier("ensemble", "RandomForestClassifier"),
-    "AdaBoost": _classifier("ensemble", "AdaBoostClassifier"),
-    "bagging": _classifier("ensemble", "BaggingClassifier"),
-    "neural network": _classifier(
-        "neural_network", "MLPClassifier", early_stopping=True, max_iter=50
-    ),
-    "linear discriminant": _classifier(
+    "logistic regression": maker("linear_model", "LogisticRegression", max_iter=500),
+    "decision tree": maker("tree", "DecisionTreeClassifier"),
+    "gradient boosting": maker("ensemble", "HistGradientBoostingClassifier"),
+    "random forest": maker("ensemble", "RandomForestClassifier"),
+    "AdaBoost": maker("ensemble", "AdaBoostClassifier"),
+    "bagging": maker("ensemble", "BaggingClassifier"),
+    "neural network": maker("neural_network", "MLPClassifier", early_stopping=True, max_iter=50),
+    "linear discriminant": maker(
         "discriminant_analysis", "LinearDiscriminantAnalysis", seeded=False
     ),
     # with the default smoothing, one-hot columns make it rank synthetic tables above real ones
-    "naive Bayes": _classifier("naive_bayes", "GaussianNB", seeded=False, var_smoothing=1e-2),
+    "naive Bayes": maker("naive_bayes", "GaussianNB", seeded=False, var_smoothing=1e-2),
 }
 """The nine classifiers by name, made from a seed; scikit-learn's defaults but for these settings."""

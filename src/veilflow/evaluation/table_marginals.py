@@ -19,6 +19,8 @@ from veilflow.evaluation._cells import (
     code,
     listed,
     num_codes,
+    numbers,
+    quantile_edges,
 )
 from veilflow.tabular.schema import Schema
 
@@ -75,12 +77,19 @@ class _Coded:
 
 
 def compare_table_marginals(
-    real: "pd.DataFrame", synthetic: "pd.DataFrame", schema: Schema, *, bins: int = 20
+    real: "pd.DataFrame",
+    synthetic: "pd.DataFrame",
+    schema: Schema,
+    *,
+    bins: int = 20,
+    binning: str = "equal",
 ) -> TableMarginals:
     """The total variation of every column and every pair of columns. As private as `real`.
 
-    Numbers and moments are counted in equal bins of their declared range, missing cells in a bin of
-    their own. Values of a synthetic table that the schema does not list count as one more value.
+    Numbers and moments are counted in bins, missing cells in a bin of their own. Equal bins of the
+    declared range make tables comparable, and say little where the range is wide: most rows are then
+    in one bin. Quantiles of the real rows do not depend on the range. Values of a synthetic table that
+    the schema does not list count as one more value.
 
     Beyond the frames this takes a byte of memory per cell (two or four in columns of many values), and
     the histogram of one pair of columns.
@@ -90,17 +99,25 @@ def compare_table_marginals(
         synthetic: Rows that a model sampled, in any number.
         schema: The schema of both tables.
         bins: The number of bins for numbers and moments.
+        binning: "equal" bins of the declared range, or bins between "quantiles" of the real rows; a
+            number that fills a bin by itself has one of its own.
     """
     check.count(bins=bins)
+    check.one_of(("equal", "quantiles"), binning=binning)
     check_frames(schema, real=real, synthetic=synthetic)
     coded = {}
     for name, column in schema.columns.items():
         values = listed(name, column, real, synthetic)
+        edges = None
+        if binning == "quantiles" and column.has_position:
+            edges = quantile_edges(numbers(real, name, column), bins=bins)
         first, second = (
-            code(frame, name, column, bins=bins, values=values) for frame in (real, synthetic)
+            code(frame, name, column, bins=bins, values=values, edges=edges)
+            for frame in (real, synthetic)
         )
         check_listed("real", name, first, values)
-        coded[name] = _Coded(first, second, num_codes(column, bins=bins, values=values))
+        num_bins = bins if edges is None else len(edges) + 1
+        coded[name] = _Coded(first, second, num_codes(column, bins=num_bins, values=values))
     return TableMarginals(
         one_way={name: _distance([column]) for name, column in coded.items()},
         two_way={

@@ -10,6 +10,7 @@ from veilflow.evaluation._cells import check_frames, numbers
 from veilflow.evaluation.classifiers import ClassifierScores, compare_classifiers
 from veilflow.evaluation.detection import detection_score
 from veilflow.evaluation.rank_correlation import RankCorrelations, compare_rank_correlations
+from veilflow.evaluation.regressors import RegressorScores, compare_regressors
 from veilflow.evaluation.table_marginals import TableMarginals, compare_table_marginals
 from veilflow.tabular.columns import Numeric
 from veilflow.tabular.schema import Schema
@@ -36,7 +37,9 @@ class TableReport:
     Attributes:
         marginals: The total variation distance from the training rows.
         rank_correlations: Kendall's tau in the training rows and in the synthetic rows.
-        classifiers: Scores on the test rows after training on synthetic rows; None without a label.
+        classifiers: Scores on the test rows after training on synthetic rows; None without a label
+            of classes.
+        regressors: The same for a label that is a number or a moment; otherwise None.
         detection: The AUROC of trees that tell synthetic rows from test rows: 0.5 if they cannot.
         zeros: By numeric column, the share of exact zeros in the training rows and synthetic rows.
     """
@@ -46,6 +49,7 @@ class TableReport:
     classifiers: ClassifierScores | None
     detection: float
     zeros: dict[str, ValueShare]
+    regressors: RegressorScores | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -53,6 +57,7 @@ class TableReport:
             "marginals": self.marginals.to_json(),
             "rank_correlations": self.rank_correlations.to_json(),
             "classifiers": None if self.classifiers is None else self.classifiers.to_json(),
+            "regressors": None if self.regressors is None else self.regressors.to_json(),
             "detection": self.detection,
             "zeros": {name: asdict(share) for name, share in self.zeros.items()},
         }
@@ -65,6 +70,7 @@ def table_report(
     schema: Schema,
     *,
     classifiers: Sequence[str] = (),
+    binning: str = "equal",
     seed: int = 0,
 ) -> TableReport:
     """Compute every measure of a synthetic table. As private as the real rows.
@@ -78,15 +84,19 @@ def table_report(
         synthetic: Rows that the model sampled; as many as training rows, to make scores comparable.
         schema: The schema of all three tables.
         classifiers: Some of `CLASSIFIERS`; by default all nine.
+        binning: The bins of numbers, as for `compare_table_marginals`.
         seed: The seed of all random choices.
     """
-    scores = None
-    if schema.label is not None:
+    scores = regressors = None
+    if schema.label is not None and schema.columns[schema.label].has_position:
+        regressors = compare_regressors(real_test, synthetic, schema, seed=seed)
+    elif schema.label is not None:
         scores = compare_classifiers(
             real_test, synthetic, schema, classifiers=classifiers, seed=seed
         )
     return TableReport(
-        marginals=compare_table_marginals(real_train, synthetic, schema),
+        regressors=regressors,
+        marginals=compare_table_marginals(real_train, synthetic, schema, binning=binning),
         rank_correlations=compare_rank_correlations(real_train, synthetic, schema, seed=seed),
         classifiers=scores,
         detection=detection_score(real_test, synthetic, schema, seed=seed),

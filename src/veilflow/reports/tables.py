@@ -1,41 +1,44 @@
 """Sections of the curator's report for tables and rows of numbers; as private as the real rows."""
 
-from collections.abc import Mapping, Sequence
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from veilflow.evaluation.classifiers import compare_classifiers
-from veilflow.evaluation.rank_correlation import RankCorrelations
-from veilflow.evaluation.table_report import table_report
+from veilflow.evaluation.detection import detection_score
+from veilflow.evaluation.number_summaries import QUANTILES, NumberSummary, compare_numbers
+from veilflow.evaluation.rank_correlation import RankCorrelations, compare_rank_correlations
+from veilflow.evaluation.regressors import compare_regressors
+from veilflow.evaluation.structure import find_structure, shares_kept
+from veilflow.evaluation.table_marginals import compare_table_marginals
 from veilflow.models.domain import Ball, Box
 from veilflow.models.protocols import RowModel, TableModel
 from veilflow.reports import svg
+from veilflow.reports.table_drawings import Tables, marginal_drawings, pair_drawings
 from veilflow.tabular.codec import decode, encode
-from veilflow.tabular.columns import Boolean, Column, Datetime, Numeric, OpenCategorical
-from veilflow.tabular.encoded import EncodedRows
-from veilflow.tabular.facts import OTHER
+from veilflow.tabular.columns import Column, Datetime, Numeric
+from veilflow.tabular.facts import EPOCH
 from veilflow.tabular.io import read_rows
+from veilflow.tabular.raw import open_numbers, open_values
 from veilflow.tabular.schema import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CLASSIFIERS = ("logistic regression", "random forest")
-BINS = 32
-PAIR_BINS = 24
 _MOST_PAIRS = 6
 _MOST_CORRELATIONS = 8
-_MOST_BARS = 24
-_MOST_LABELS = 6
-_REAL, _SYNTHETIC = (46, 94, 150), (196, 84, 10)
+_MOST_STATEMENTS = 60
+_DAY = 86_400
 
 
 def table_sections(
     model: TableModel | RowModel, data: Any, test: Any, *, max_rows: int, seed: int
 ) -> dict[str, Any]:
-    """Real and synthetic rows side by side: columns, pairs, correlations, classifiers, detection.
+    """Real and synthetic rows side by side: structure, columns, pairs, predictions, detection.
 
     Args:
         model: A model of a table, or of rows of numbers.
@@ -47,33 +50,50 @@ def table_sections(
     schema, vocabularies = _columns(model)
     if not isinstance(model, TableModel):  # rows of numbers, which may come without names
         data, test = (_numbers(rows, model, schema) for rows in (data, test))
-    real, num_rows = _frame(data, schema, vocabularies, max_rows, seed)
-    held = real if test is None else _frame(test, schema, vocabularies, max_rows, seed)[0]
-    synthetic = model.sample(len(real), seed=seed)
+    real = _Rows.read(data, schema, vocabularies, max_rows, seed)
+    held = real if test is None else _Rows.read(test, schema, vocabularies, max_rows, seed)
+    synthetic = model.sample(len(real.read_by_fit), seed=seed)
     if isinstance(synthetic, np.ndarray):
         synthetic = _named(synthetic, schema)
-    classifiers = CLASSIFIERS if schema.label else ()
-    scores = table_report(real, held, synthetic, schema, classifiers=classifiers, seed=seed)
-    baseline = None
-    if test is not None and classifiers:  # what classifiers reach that learn from real rows
-        baseline = compare_classifiers(held, real, schema, classifiers=classifiers, seed=seed)
-    tables = Tables(
-        encode(real, schema, vocabularies=vocabularies),
-        encode(synthetic, schema, vocabularies=vocabularies),
-        schema,
-        dict(vocabularies),
-    )
+    marginals = compare_table_marginals(real.honest, synthetic, schema, binning="quantiles")
+    ranks = compare_rank_correlations(real.honest, synthetic, schema, seed=seed)
+    tables = Tables(real.honest, synthetic, schema, dict(vocabularies))
+    told = held.read_by_fit
+
+    def learned_from(frame: Any) -> Callable[[], Any]:
+        if schema.label is None:
+            return lambda: None
+        if schema.columns[schema.label].has_position:
+            return lambda: compare_regressors(told, frame, schema, seed=seed)
+        return lambda: compare_classifiers(told, frame, schema, classifiers=CLASSIFIERS, seed=seed)
+
     return {
         "table": {
-            "rows": num_rows,
-            "used": len(real),
-            "scores": scores,
-            "marginals": marginal_drawings(tables, scores.marginals.one_way),
-            "pairs": pair_drawings(tables, scores.marginals.two_way, most=_MOST_PAIRS),
-            "correlations": _correlations(scores.rank_correlations),
-            "baseline": baseline,
+            "rows": real.count,
+            "used": len(real.read_by_fit),
+            "marginals": marginals,
+            "structure": _structure(real.raw, synthetic, schema),
+            "summaries": _summaries(compare_numbers(real.honest, synthetic, schema), schema),
+            "outside": {name: share for name, share in real.outside.items() if share > 0},
+            "columns": marginal_drawings(tables, marginals.one_way),
+            "pairs": pair_drawings(tables, marginals.two_way, most=_MOST_PAIRS),
+            "correlations": _correlations(ranks),
+            "label": schema.label,
+            "numeric_label": bool(schema.label and schema.columns[schema.label].has_position),
+            "downstream": _or_reason(learned_from(synthetic)),
+            # what is reached by learning from real rows
+            "baseline": _or_reason(learned_from(real.read_by_fit))[0] if test is not None else None,
+            "detection": _or_reason(lambda: detection_score(told, synthetic, schema, seed=seed)),
         }
     }
+
+
+def _or_reason(measure: Callable[[], Any]) -> tuple[Any, str | None]:
+    """A measure, or why it cannot be taken: of few rows, or of a poor model."""
+    try:
+        return measure(), None
+    except ValueError as error:
+        return None, str(error)
 
 
 def _columns(model: TableModel | RowModel) -> tuple[Schema, Mapping[str, Sequence[str]]]:
@@ -102,16 +122,109 @@ def _named(values: np.ndarray, schema: Schema) -> "pd.DataFrame":
     return pd.DataFrame(values, columns=list(schema.names))
 
 
-def _frame(
-    source: Any, schema: Schema, vocabularies: Mapping[str, Sequence[str]], max_rows: int, seed: int
-) -> "tuple[pd.DataFrame, int]":
-    """Rows as a fit reads them, at most `max_rows`, and how many there were."""
-    rows = encode(source, schema, vocabularies=vocabularies, extra="ignore", invalid="replace")
-    count = len(rows)
-    if count > max_rows:
-        kept = np.random.default_rng(seed).choice(count, max_rows, replace=False)
-        rows = rows.take(np.sort(kept))
-    return decode(rows, schema, vocabularies=vocabularies), count
+@dataclass(frozen=True, repr=False)
+class _Rows:
+    """Real rows, at most so many, as they are compared."""
+
+    count: int
+    """The number of rows that there were."""
+    read_by_fit: "pd.DataFrame"
+    """As the model knows them: numbers within the bounds, words that were not discovered as `OTHER`."""
+    honest: "pd.DataFrame"
+    """With the words themselves, so that what was not discovered counts as lost."""
+    raw: "pd.DataFrame"
+    """With the numbers themselves, too: sums and copies hold of these."""
+    outside: dict[str, float]
+    """The share of numbers outside of the bounds, by column."""
+
+    @classmethod
+    def read(
+        cls,
+        source: Any,
+        schema: Schema,
+        vocabularies: Mapping[str, Sequence[str]],
+        max_rows: int,
+        seed: int,
+    ) -> "_Rows":
+        rows = encode(source, schema, vocabularies=vocabularies, extra="ignore", invalid="replace")
+        count = len(rows)
+        kept = np.arange(count)
+        if count > max_rows:
+            kept = np.sort(np.random.default_rng(seed).choice(count, max_rows, replace=False))
+        known = decode(rows.take(kept), schema, vocabularies=vocabularies)
+        honest = known.copy()
+        for name, (words, places) in open_values(source, schema, invalid="replace").items():
+            said = np.array([*words, None], object)[places[kept]]
+            other = known[name].notna().to_numpy() & (places[kept] >= 0)
+            honest[name] = np.where(other, said, known[name].to_numpy(object, na_value=None))
+        raw, outside = honest.copy(), {}
+        columns = {n: c for n, c in schema.columns.items() if isinstance(c, Numeric)}
+        for name, numbers in open_numbers(source, schema, list(columns), invalid="replace").items():
+            low, high = columns[name].low, columns[name].high
+            assert low is not None
+            assert high is not None
+            raw[name] = numbers[kept]
+            present = ~np.isnan(raw[name].to_numpy())
+            beyond = (raw[name].to_numpy() < low) | (raw[name].to_numpy() > high)
+            outside[name] = float(beyond.sum() / max(1, present.sum()))
+        return cls(count, known, honest, raw, outside)
+
+
+def _structure(real: Any, synthetic: Any, schema: Schema) -> dict[str, Any]:
+    """What holds in real rows, and how often in synthetic ones; what is lost most comes first."""
+    found = find_structure(real, schema)
+    lines = [
+        {
+            "text": one.text,
+            "kind": one.kind,
+            "is_rule": one.is_rule,
+            "real": one.share,
+            "synthetic": None if np.isnan(share) else share,
+            "support": (one.support, support),
+            "bad": np.isnan(share) or share < 0.9 * one.share or share > 1.5 * one.share + 0.02,
+        }
+        for one, (share, support) in zip(found, shares_kept(found, synthetic), strict=True)
+    ]
+    lines.sort(key=lambda line: -abs(line["real"] - (line["synthetic"] or 0)) / line["real"])
+    rules = [line for line in lines if line["is_rule"]]
+    shares = [line for line in lines if not line["is_rule"]]
+    kept = [line["synthetic"] or 0.0 for line in rules]
+    return {
+        "rules": rules[:_MOST_STATEMENTS],
+        "shares": shares[:_MOST_STATEMENTS],
+        "left_out": sum(max(0, len(x) - _MOST_STATEMENTS) for x in (rules, shares)),
+        "count": len(rules),
+        "kept": sum(share >= 0.99 for share in kept),
+    }
+
+
+def _summaries(
+    found: dict[str, tuple[NumberSummary, NumberSummary]], schema: Schema
+) -> dict[str, Any]:
+    """Means, deviations and quantiles as texts, real and synthetic."""
+    lines = []
+    for name, both in found.items():
+        column = schema.columns[name]
+        rows = [_summary(one, column) for one in both]
+        lines.append({"name": name, "cells": list(zip(*rows, strict=True))})
+    heads = ["mean", "deviation", *(f"{100 * q:g} %" for q in QUANTILES)]
+    return {"heads": heads, "lines": lines}
+
+
+def _summary(summary: NumberSummary, column: Column) -> list[str]:
+    values = (summary.mean, *summary.quantiles)
+    if isinstance(column, Datetime):
+        mean, *rest = (_moment(value, column) for value in values)
+        return [mean, f"{summary.deviation / _DAY:.4g} days", *rest]
+    mean, *rest = (f"{value:,.6g}" for value in values)
+    return [mean, f"{summary.deviation:,.6g}", *rest]
+
+
+def _moment(seconds: float, column: Datetime) -> str:
+    if np.isnan(seconds):
+        return "none"
+    moment = EPOCH + dt.timedelta(seconds=seconds)
+    return f"{moment:%Y-%m-%d}" if column.resolution == "day" else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _correlations(ranks: RankCorrelations) -> dict[str, Any] | None:
@@ -133,112 +246,3 @@ def _correlations(ranks: RankCorrelations) -> dict[str, Any] | None:
         ],
         "worst": sorted(pairs, key=lambda pair: -abs(pair[3] - pair[2]))[:_MOST_CORRELATIONS],
     }
-
-
-@dataclass(frozen=True, repr=False)
-class Tables:
-    """Both tables as codes and positions, and what the columns are."""
-
-    real: EncodedRows
-    synthetic: EncodedRows
-    schema: Schema
-    vocabularies: dict[str, Sequence[str]]
-
-    def column(self, name: str) -> Column:
-        """The declared column of a name."""
-        return self.schema.columns[name]
-
-    def size(self, name: str, bins: int) -> int:
-        """The number of bins of a column; a gap has one of its own."""
-        column = self.column(name)
-        if column.has_position:
-            return bins + int(column.nullable)
-        return column.num_codes(self.vocabularies.get(name))
-
-    def bins_of(self, rows: EncodedRows, name: str, bins: int) -> np.ndarray:
-        """The bin of each cell of a column; gaps have the last one."""
-        i, column = self.schema.names.index(name), self.column(name)
-        codes = rows.codes[:, i].astype(np.int64)
-        if not column.has_position:
-            return codes
-        place = np.minimum((rows.positions[:, i] * bins).astype(np.int64), bins - 1)
-        return np.where(codes == 1, bins, place) if column.nullable else place
-
-    def shares(self, rows: EncodedRows, name: str) -> np.ndarray:
-        """Shares of the bins among numbers that are there, or of all values, gaps among them."""
-        counts = np.bincount(self.bins_of(rows, name, BINS), minlength=self.size(name, BINS))
-        if self.column(name).has_position:
-            counts = counts[:BINS]
-        return counts / max(counts.sum(), 1)
-
-
-def marginal_drawings(tables: Tables, distances: dict[str, float]) -> list[dict[str, Any]]:
-    """One drawing per column, the worst first."""
-    drawings = []
-    for name in sorted(tables.schema.names, key=lambda n: -distances[n]):
-        column, labels = tables.column(name), _labels(name, tables)
-        real, synthetic = (tables.shares(t, name) for t in (tables.real, tables.synthetic))
-        order = np.arange(len(real))
-        if not column.has_position and len(real) > _MOST_BARS:  # the most frequent ones only
-            order = np.argsort(-real, kind="stable")[:_MOST_BARS]
-        if not column.has_position and len(labels) > _MOST_LABELS:
-            labels = [labels[i] if i < len(labels) else "" for i in (order[0], order[-1])]
-        alt = (
-            f"Distribution of {name}: real rows as bars, synthetic rows as a line; they differ in "
-            f"{100 * distances[name]:.1f} % of the mass."
-        )
-        drawings.append(
-            {
-                "name": name,
-                "distance": distances[name],
-                "svg": svg.histogram(real[order], synthetic[order], labels=labels, alt=alt),
-                "gaps": _gaps(name, tables),
-            }
-        )
-    return drawings
-
-
-def pair_drawings(
-    tables: Tables, distances: dict[tuple[str, str], float], *, most: int
-) -> list[dict[str, Any]]:
-    """Joint histograms of the pairs that differ most, real beside synthetic."""
-    drawings = []
-    for pair, distance in sorted(distances.items(), key=lambda item: -item[1])[:most]:
-        panels = []
-        for what, rows, color in (
-            ("real", tables.real, _REAL),
-            ("synthetic", tables.synthetic, _SYNTHETIC),
-        ):
-            counts = np.zeros([tables.size(name, PAIR_BINS) for name in pair])
-            np.add.at(counts, tuple(tables.bins_of(rows, name, PAIR_BINS) for name in pair), 1.0)
-            alt = f"Joint distribution of {pair[0]} (across) and {pair[1]} (up), {what} rows."
-            panels.append(svg.heat(counts.T / max(counts.sum(), 1), color=color, alt=alt))
-        drawings.append({"across": pair[0], "up": pair[1], "distance": distance, "panels": panels})
-    return drawings
-
-
-def _gaps(name: str, tables: Tables) -> tuple[float, float] | None:
-    """Shares of missing cells, real and synthetic."""
-    column, i = tables.column(name), tables.schema.names.index(name)
-    if not column.nullable:
-        return None
-    last = column.num_codes(tables.vocabularies.get(name)) - 1
-    both = (tables.real, tables.synthetic)
-    real, synthetic = (float(np.mean(t.codes[:, i] == last)) if len(t) else 0.0 for t in both)
-    return real, synthetic
-
-
-def _labels(name: str, tables: Tables) -> list[str]:
-    """Labels for the two ends of a range, or for every value."""
-    column = tables.column(name)
-    if isinstance(column, Numeric):
-        return [f"{column.low:g}", f"{column.high:g}"]
-    if isinstance(column, Datetime):
-        return [f"{column.start:%Y-%m-%d}", f"{column.end:%Y-%m-%d}"]
-    if isinstance(column, OpenCategorical):
-        values = [*map(str, tables.vocabularies.get(name, ())), str(OTHER)]
-    elif isinstance(column, Boolean):
-        values = ["false", "true"]
-    else:
-        values = [str(value) for value in getattr(column, "values", ())]
-    return [*values, "missing"] if column.nullable else values
