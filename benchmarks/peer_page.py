@@ -51,7 +51,7 @@ lists of values, number of rows, epsilon and delta, and one fit for each seed.
   of synthetic ones.
 - **Measures** are defined in `benchmarks/table_measures.py` and `benchmarks/structures.py`. A model
   learns from synthetic rows and is tested on fresh real ones. "Structure kept" is 1 where each
-  structure holds as often as in real rows.
+  structure holds as often as in real rows; in public tables these are found (`find_structure`).
 - **Seconds and memory** are those of the fit and its process. Other work ran beside it, so that
   seconds tell orders of magnitude and no more.
 
