@@ -219,12 +219,12 @@ def test_what_the_user_left_open_is_in_the_plan():
 
 
 def planned(**settings) -> list[str]:
-    given = {"schema": CLOSED, "budget": small.BUDGET, "num_records": 600}
+    given = {"schema": CLOSED, "budget": small.BUDGET, "num_records": 300}
     return [one.purpose for one in vf.TableFlow(**(given | settings)).plan().releases]
 
 
 def test_with_little_budget_for_few_records_marginals_get_what_training_would_cost():
-    low = vf.TableFlow(schema=CLOSED, budget=small.BUDGET, num_records=600).plan()
+    low = vf.TableFlow(schema=CLOSED, budget=small.BUDGET, num_records=300).plan()
     assert [one.purpose for one in low.releases][-2:] == ["marginals", "warm start"]
     strong = vf.TableFlow(schema=CLOSED, budget=small.BUDGET, num_records=60_000).plan()
     assert low.release(Marginals).mu > 1.5 * strong.release(Marginals).mu
@@ -239,7 +239,7 @@ def test_the_rule_for_low_budgets_depends_on_budget_times_records_only():
     assert "training" not in planned(budget=weak, num_records=10_000)
     assert "training" in planned(budget=weak, num_records=200_000)
     assert "training" not in planned(budget=weak, num_records="about 10000")
-    assert "training" not in planned(budget=weak, num_records=None)
+    assert "training" in planned(budget=weak, num_records=None)  # there may be many
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_who_sets_how_to_train_gets_a_training(settings):
 
 def test_bins_that_were_set_stay():
     plan = vf.TableFlow(
-        schema=CLOSED, budget=small.BUDGET, num_records=600, flow=vf.codes(most_bins=21)
+        schema=CLOSED, budget=small.BUDGET, num_records=300, flow=vf.codes(most_bins=21)
     ).plan()
     assert plan.flow.most_bins == 21
 

@@ -1,9 +1,9 @@
 """What the planner of tables changes where there is little budget for few records.
 
 All of it follows from public facts: the Gaussian privacy parameter times the number of records, which
-is how many records stand above the noise of one count. Where it is small, noisy steps take from a
-flow more than records add, so that marginals get what training would have cost; and each number has
-fewer bins, which noise can still tell apart. Measured in docs/developer/planner.md.
+is how many records stand above the noise of one count. Where it is small, noisy steps take more from a
+flow than the records add, so marginals get what training would have cost; and a number has few bins,
+which can still be told apart from noise.
 """
 
 from dataclasses import replace
@@ -17,40 +17,32 @@ from veilflow.privacy import calibration
 if TYPE_CHECKING:
     from veilflow.models.table.table_flow import TableFlow
 
-LOW = 1500.0
-"""Privacy parameter times records below which there is no training."""
-LOWEST = 500.0
-"""The same, below which numbers have the fewest bins."""
-_BINS = (16, 8)
+_LOW = 400.0
+"""Privacy parameter times records below which a budget is low."""
+_BINS = 8
 COLUMNS_SHARE = 0.2
 """Share of the squared privacy parameter that the histograms of columns take there."""
 
 
-def is_low(settings: "TableFlow", *, assumed: int) -> bool:
-    """Whether marginals take all of the budget, as the user left it to the planner.
+def is_low(settings: "TableFlow") -> bool:
+    """Whether marginals take all of the budget.
 
-    Args:
-        settings: The estimator. A user who sets anything of the training, the share of the marginals,
-            or the flow of the paper gets a training.
-        assumed: The number of records where none is declared.
+    Only where the user left that to the planner: who sets anything of the training, the share of the
+    marginals, or the flow of the paper gets a training. So does who declares no number of records,
+    since a large table would lose by the rule more than a small one gains.
     """
+    records = roughly(settings.num_records)
     return (
         settings.budget.private
+        and records is not None
         and settings.warm_start is True
         and settings.training == Training()
         and (settings.flow is None or isinstance(settings.flow, CodeArchitecture))
-        and _strength(settings, assumed) < LOW
+        and calibration.gaussian_mu(settings.budget) * records < _LOW
     )
 
 
-def for_low_budget(settings: "TableFlow", *, assumed: int) -> "TableFlow":
+def for_low_budget(settings: "TableFlow") -> "TableFlow":
     """The settings of a fit of which `is_low` holds: no steps, and few bins unless they were set."""
-    bins = _BINS[_strength(settings, assumed) < LOWEST]
-    flow = (settings.flow or codes()).resolved(most_bins=bins)
+    flow = (settings.flow or codes()).resolved(most_bins=_BINS)
     return replace(settings, flow=flow, training=Training(steps=0))
-
-
-def _strength(settings: "TableFlow", assumed: int) -> float:
-    """The privacy parameter times the number of records."""
-    records = roughly(settings.num_records) or assumed
-    return calibration.gaussian_mu(settings.budget) * records

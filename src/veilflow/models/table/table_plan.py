@@ -105,8 +105,8 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
         BudgetError: The settings cost more than the budget.
     """
     columns_share = _COLUMNS_SHARE
-    if low_budget.is_low(settings, assumed=_ASSUMED_RECORDS):
-        settings = low_budget.for_low_budget(settings, assumed=_ASSUMED_RECORDS)
+    if low_budget.is_low(settings):
+        settings = low_budget.for_low_budget(settings)
         columns_share = low_budget.COLUMNS_SHARE
     budget, num_records = settings.budget, exactly(settings.num_records)
     flow = (settings.flow or codes()).resolved(**(_FLOW if budget.private else _OPEN_FLOW))
