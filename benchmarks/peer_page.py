@@ -105,13 +105,17 @@ def _overview(cells: list[Cell]) -> str:
         "Measures on which it is at least as good; and those on which it is worse by more than "
         f"{TOLERANCE:.0%} of the better peer's value, with that part.",
         "",
-        "| table | rows | epsilon | as good or better | worse by more |",
-        "|---|---:|---:|---:|---|",
+        "| table | rows | epsilon | beside | as good or better | worse by more |",
+        "|---|---:|---:|---|---:|---|",
     ]
+    done = {(c.table, c.rows, c.epsilon, c.method) for c in cells if not c.failed}
     for (table, rows, epsilon), lost in shortfalls(cells).items():
         good = sum(gap <= 0 for gap in lost.values())
         far = ", ".join(f"{n} ({g:.0%})" for n, g in lost.items() if g > TOLERANCE)
-        lines.append(f"| {table} | {rows:,} | {epsilon:g} | {good} of {len(lost)} | {far} |")
+        beside = [TITLES[m] for m in ("aim", "mst") if (table, rows, epsilon, m) in done]
+        lines.append(
+            f"| {table} | {rows:,} | {epsilon:g} | {', '.join(beside)} | {good} of {len(lost)} | {far} |"
+        )
     return "\n".join([*lines, ""])
 
 
