@@ -113,9 +113,8 @@ def _overview(cells: list[Cell]) -> str:
         good = sum(gap <= 0 for gap in lost.values())
         far = ", ".join(f"{n} ({g:.0%})" for n, g in lost.items() if g > TOLERANCE)
         beside = [TITLES[m] for m in ("aim", "mst") if (table, rows, epsilon, m) in done]
-        lines.append(
-            f"| {table} | {rows:,} | {epsilon:g} | {', '.join(beside)} | {good} of {len(lost)} | {far} |"
-        )
+        where = f"{table} | {rows:,} | {epsilon:g} | {', '.join(beside)}"
+        lines.append(f"| {where} | {good} of {len(lost)} | {far} |")
     return "\n".join([*lines, ""])
 
 
