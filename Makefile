@@ -2,6 +2,7 @@
 # Every target sets up .venv by itself; PYTHON=python3.12 picks another interpreter for it.
 
 PYTHON ?= python3
+DPMM_PYTHON ?= python3.11
 VENV   ?= .venv
 ARGS   ?=
 # whole files to each worker, so that what a file compiles is compiled once; few workers, as each holds it in memory
@@ -13,10 +14,11 @@ PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 DEV   := $(VENV)/.stamp-dev
 DOCS  := $(VENV)/.stamp-docs
 PEERS := $(VENV)/.stamp-peers
+DPMM  := $(VENV)/dpmm/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-all audit lint format bench docs constraints clean
+.PHONY: help venv demo test test-all audit lint format bench dpmm docs constraints clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | \
@@ -48,6 +50,8 @@ format: $(DEV) ## let ruff fix and format what it can
 
 bench: $(PEERS) ## measure veilflow against its peers (installs them first)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+dpmm: $(DPMM) ## AIM and MST to measure tables against, in an environment of their own (DPMM_PYTHON=python3.11)
 
 docs: $(DOCS) ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
@@ -81,4 +85,11 @@ $(DOCS): $(DEV)
 $(PEERS): $(DEV)
 	@echo "installing the peers to measure against into $(VENV): large, once"
 	@$(PIP) -e '.[dev,peers]'
+	@touch $@
+
+# Beside veilflow it cannot be: it pins NumPy 1.26, pandas 2.1 and OpenDP 0.12, and Python below 3.12.
+$(DPMM): | $(BIN)/pip
+	@echo "installing dpmm into $(VENV)/dpmm: half a gigabyte, once"
+	@$(DPMM_PYTHON) -m venv $(VENV)/dpmm
+	@$(VENV)/dpmm/bin/python -m pip install --quiet --disable-pip-version-check dpmm==0.1.9
 	@touch $@

@@ -38,11 +38,17 @@ NAMES = (
 )
 ON_GPU = ("step", "tables", "images")
 """The benchmarks that say something about a GPU; their results have a file of their own."""
+OWN = "table_peers"
+"""Takes hours and flags, and has a page of its own; so only who names it runs it."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == [OWN]:
+        return import_module(f"benchmarks.{OWN}").main(arguments[1:])
+    about = f"{__doc__} `python -m benchmarks {OWN} --help` tells of AIM and MST beside us."
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=about)
     parser.add_argument(
         "names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)}; none: all"
     )

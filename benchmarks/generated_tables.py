@@ -17,13 +17,13 @@ def people(n: int, *, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
     rng, fixed = np.random.default_rng(seed), np.random.default_rng(11)
     age = np.clip(17 + rng.gamma(3.0, 7.5, n), 17, 90).astype(int)
     sex = rng.uniform(size=n) < 0.45
-    region = rng.choice(40, n, p=_zipf(40, 1.6))
+    region = rng.choice(40, n, p=zipf(40, 1.6))
     talent = rng.normal(size=n) + 0.3 * fixed.normal(size=40)[region]
     school = np.clip(np.round(9.5 + 2.2 * talent + 0.8 * rng.normal(size=n)), 1, 16).astype(int)
-    track = _choice(rng, fixed, [school / 16, sex, age / 90], 9, 2.5)
-    trade = _choice(rng, fixed, [school / 16, sex, track / 9, age / 90], 14, 3.0)
-    married = _choice(rng, fixed, [np.minimum(age, 50) / 50, sex], 6, 3.5)
-    home = _choice(rng, fixed, [married / 6, sex, age / 90], 5, 5.0)
+    track = choice(rng, fixed, [school / 16, sex, age / 90], 9, 2.5)
+    trade = choice(rng, fixed, [school / 16, sex, track / 9, age / 90], 14, 3.0)
+    married = choice(rng, fixed, [np.minimum(age, 50) / 50, sex], 6, 3.5)
+    home = choice(rng, fixed, [married / 6, sex, age / 90], 5, 5.0)
     group = rng.choice(5, n, p=[0.8, 0.1, 0.05, 0.03, 0.02])
     hours = np.where(
         rng.uniform(size=n) < 0.47,
@@ -50,7 +50,7 @@ def people(n: int, *, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
     }
     codes = {"track": (track, 9), "trade": (trade, 14), "married": (married, 6), "home": (home, 5)}
     codes |= {"group": (group, 5), "sex": (sex.astype(int), 2), "region": (region, 40)}
-    codes |= {"shift": (_choice(rng, fixed, [trade / 14, hours / 99], 4, 2.0), 4)}
+    codes |= {"shift": (choice(rng, fixed, [trade / 14, hours / 99], 4, 2.0), 4)}
     codes |= {"label": (label.astype(int), 2)}
     return _table(whole, codes)
 
@@ -109,9 +109,9 @@ def wide(n: int, *, num_columns: int, seed: int) -> tuple[pd.DataFrame, vf.Schem
             seen.append(value)
         else:
             size = (2, 5, 9, 16)[i // 3 % 4]
-            codes[f"category{i}"] = (_choice(rng, fixed, seen[-2:], size, 2.0), size)
+            codes[f"category{i}"] = (choice(rng, fixed, seen[-2:], size, 2.0), size)
             seen.append(codes[f"category{i}"][0] / size)
-    codes["label"] = (_choice(rng, fixed, seen[-6:], 2, 3.0), 2)
+    codes["label"] = (choice(rng, fixed, seen[-6:], 2, 3.0), 2)
     return _table(whole, codes)
 
 
@@ -172,12 +172,12 @@ def census(n: int, *, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
 TABLES = {"people": people, "terrain": terrain}
 
 
-def _zipf(size: int, power: float) -> np.ndarray:
+def zipf(size: int, power: float) -> np.ndarray:
     weights = np.arange(1, size + 1) ** -power
     return weights / weights.sum()
 
 
-def _choice(
+def choice(
     rng: np.random.Generator, fixed: np.random.Generator, seen: list, size: int, sharp: float
 ) -> np.ndarray:
     """A category that depends on what was seen, through random bends."""

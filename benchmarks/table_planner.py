@@ -64,11 +64,20 @@ CHOICES: dict[str, Choice] = {
     "128 hidden units": _flow(hidden=(128,)),
     "512 hidden units": _flow(hidden=(512,)),
 }
+LITTLE: dict[str, Choice] = {
+    "as planned": lambda _: {},
+    "2,000 steps": _trained(steps=2000),
+    "16 bins": _flow(most_bins=16),
+    "32 bins": _flow(most_bins=32),
+}
+"""Where there is little budget for few records: there the planner trains no more."""
 CASES: list[tuple[str, int, float, dict[str, Choice]]] = [
     ("people", 32_561, 1.0, CHOICES),
     ("people", 32_561, 10.0, CHOICES),
     ("terrain", 200_000, 1.0, CHOICES),
     ("terrain", 200_000, 10.0, CHOICES),
+    ("people", 2_000, 0.3, LITTLE),
+    ("terrain", 2_000, 0.3, LITTLE),
 ]
 QUICK = ("as planned", "half the learning rate")
 
@@ -109,8 +118,9 @@ def run(*, quick: bool = False) -> list[Record]:
 
 
 def training_of(estimator: vf.TableFlow) -> vf.Training:
-    """How the planner would train."""
-    return next(one.settings for one in estimator.plan().releases if one.purpose == "training")
+    """How the planner would train, if it would."""
+    plans = (one.settings for one in estimator.plan().releases if one.purpose == "training")
+    return next(plans, vf.Training(steps=0))
 
 
 def _measured(

@@ -33,14 +33,15 @@ def main(folder: Path) -> None:
     rows = pd.read_csv(folder / "rows.csv", dtype=dict.fromkeys(listed, str))
     rows = rows.astype(dict.fromkeys(listed, "category"))
     pipelines = {"aim": AIMPipeline, "mst": MSTPipeline}
-    size = {"max_model_size": MODEL_MEGABYTES} if settings["method"] == "aim" else {}
+    told = {"n_bins": NUM_BINS}
+    if settings["method"] == "aim":
+        told["max_model_size"] = MODEL_MEGABYTES
     pipeline = pipelines[settings["method"]](
         epsilon=(1 - BINNING) * settings["epsilon"],
         delta=settings["delta"],
         proc_epsilon=BINNING * settings["epsilon"],
-        n_bins=NUM_BINS,
         n_jobs=1,
-        **size,
+        **told,
     )
     start = time.perf_counter()
     pipeline.fit(rows, settings["domain"], random_state=settings["seed"])
@@ -52,6 +53,7 @@ def main(folder: Path) -> None:
         "fit_seconds": fitted - start,
         "sampling_seconds": sampled - fitted,
         "peak_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
+        "settings": {"share_of_epsilon_for_bins": BINNING, **told},
         "dpmm": version("dpmm"),
     }
     (folder / "done.json").write_text(json.dumps(done), "utf-8")

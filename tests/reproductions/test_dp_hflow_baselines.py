@@ -208,9 +208,21 @@ def test_dpmm_is_told_what_is_public_and_its_rows_come_back(dpmm: Path, method: 
     assert found.done["fit_seconds"] >= 0
 
 
+def test_dpmm_is_told_the_gaps_of_numbers_in_columns_of_their_own(dpmm: Path):
+    real = rows(300)
+    found = peers.Peer("mst", SCHEMA, 1.0, 1e-5, 3).fit_and_sample(real, 1000)
+    told = json.loads(dpmm.read_text())
+    assert told["domain"]["age is empty"] == {"categories": ["0", "1"]}
+    assert told["kinds"]["age is empty"] == "category"
+    assert list(found.rows) == list(SCHEMA.names)
+    assert found.rows["age"].isna().mean() == pytest.approx(real["age"].isna().mean(), abs=0.07)
+    assert found.rows["age"].dropna().isin(real["age"].dropna()).all()
+
+
 def test_without_an_interpreter_or_with_a_broken_one_it_says_so(monkeypatch: pytest.MonkeyPatch):
     peer = peers.Peer("aim", CLOSED, 1.0, 1e-5, 3)
     monkeypatch.delenv(peers.INTERPRETER, raising=False)
+    monkeypatch.setattr(peers, "_MADE", Path("nowhere"))
     with pytest.raises(ValueError, match="VEILFLOW_DPMM must name a Python"):
         peer.fit_and_sample(closed(20), 5)
     monkeypatch.setenv(peers.INTERPRETER, sys.executable)
@@ -223,7 +235,11 @@ def test_without_an_interpreter_or_with_a_broken_one_it_says_so(monkeypatch: pyt
     ("method", "schema", "message"),
     [
         ("privbayes", CLOSED, "the methods of dpmm are aim, mst"),
-        ("aim", SCHEMA, "numbers without gaps, not age"),
+        (
+            "aim",
+            vf.Schema({**SCHEMA.columns, "age is empty": vf.Boolean()}, label="rich"),
+            "no column may be named 'age is empty'",
+        ),
     ],
 )
 def test_what_dpmm_cannot_do_is_refused(method: str, schema: vf.Schema, message: str):

@@ -1,6 +1,7 @@
 """What a fit pays is what its plan said: before the rows, whatever the rows."""
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -210,7 +211,7 @@ def test_a_plan_goes_to_json_and_back(flow):
 
 
 def test_what_the_user_left_open_is_in_the_plan():
-    plan = vf.TableFlow(schema=CLOSED, budget=small.BUDGET, num_records=600).plan()
+    plan = vf.TableFlow(schema=CLOSED, budget=small.BUDGET, num_records=60_000).plan()
     settings = plan.release(PrivateTraining).settings
     assert (settings.steps, settings.optimizer, settings.ema_decay) == (1000, "adam", 0.99)
     assert (plan.flow.hidden, plan.flow.most_bins, plan.flow.label_weight) == ((256,), 32, 2.0)
@@ -239,6 +240,51 @@ def test_work_grows_slower_than_the_square_of_columns():
     # and many records with many columns take fewer steps, never more than the usual
     slow = plan(80, num_records=2_000_000).release(PrivateTraining).settings.steps
     assert 500 <= slow < 2000
+def planned(**settings) -> list[str]:
+    given = {"schema": CLOSED, "budget": small.BUDGET, "num_records": 300}
+    return [one.purpose for one in vf.TableFlow(**(given | settings)).plan().releases]
+
+
+def test_with_little_budget_for_few_records_marginals_get_what_training_would_cost():
+    low = vf.TableFlow(schema=CLOSED, budget=small.BUDGET, num_records=300).plan()
+    assert [one.purpose for one in low.releases][-2:] == ["marginals", "warm start"]
+    strong = vf.TableFlow(schema=CLOSED, budget=small.BUDGET, num_records=60_000).plan()
+    assert low.release(Marginals).mu > 1.5 * strong.release(Marginals).mu
+    assert low.flow.most_bins < strong.flow.most_bins
+    for plan in (low, strong):
+        spent = plan.guarantee.epsilon
+        assert 0.97 * small.BUDGET.epsilon < spent <= small.BUDGET.epsilon
+
+
+def test_the_rule_for_low_budgets_depends_on_budget_times_records_only():
+    weak = vf.Budget(epsilon=0.1, delta=1e-5)
+    assert "training" not in planned(budget=weak, num_records=10_000)
+    assert "training" in planned(budget=weak, num_records=200_000)
+    assert "training" not in planned(budget=weak, num_records="about 10000")
+    assert "training" in planned(budget=weak, num_records=None)  # there may be many
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"training": vf.Training(steps=7)},
+        {"training": vf.Training(clip_norm=2.0)},
+        {"warm_start": False},
+        {"warm_start": 0.2},
+        {"flow": vf.hflow(blocks=1, hidden=(4,))},
+        {"budget": vf.Budget(epsilon=math.inf, delta=1e-5)},
+    ],
+    ids=["steps", "clip", "cold", "share", "hflow", "open"],
+)
+def test_who_sets_how_to_train_gets_a_training(settings):
+    assert "training" in planned(**settings)
+
+
+def test_bins_that_were_set_stay():
+    plan = vf.TableFlow(
+        schema=CLOSED, budget=small.BUDGET, num_records=300, flow=vf.codes(most_bins=21)
+    ).plan()
+    assert plan.flow.most_bins == 21
 
 
 def test_a_schema_that_nobody_confirmed_is_refused(tmp_path):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from veilflow.engine.observed import num_parameters
 from veilflow.engine.training import Training
 from veilflow.models.record_count import declared, exactly, roughly
-from veilflow.models.table import sizes
+from veilflow.models.table import low_budget, sizes
 from veilflow.models.table.architecture import CodeArchitecture, HFlowArchitecture, codes
 from veilflow.models.table.warm_start import warm_start
 from veilflow.privacy import calibration
@@ -161,6 +161,10 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
     Raises:
         BudgetError: The settings cost more than the budget.
     """
+    columns_share = _COLUMNS_SHARE
+    if low_budget.is_low(settings):
+        settings = low_budget.for_low_budget(settings)
+        columns_share = low_budget.COLUMNS_SHARE
     budget, num_records = settings.budget, exactly(settings.num_records)
     core = schema.core  # what follows from other columns is not learned, and costs nothing
     flow = (settings.flow or codes()).resolved(**_sizes(core, private=budget.private))
@@ -177,7 +181,7 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
             num_columns=len(core.columns),
             most_numbers=sizes.histogram_numbers(core),
             most_touched=sizes.histogram_levels(core),
-            noise_multiplier=1 / (mu * math.sqrt(_COLUMNS_SHARE)),
+            noise_multiplier=1 / (mu * math.sqrt(columns_share)),
         )
     )
     rest: int | None = len(releases) - 1
