@@ -19,6 +19,7 @@ NAMES = (
     "planner",
     "tables",
     "table_planner",
+    "paper_flow",
     "rehearsal",
     "rehearsal_time",
     "ablations",

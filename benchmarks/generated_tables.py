@@ -2,8 +2,9 @@
 
 `people` has what a register has: counts with heaps, amounts that are mostly zero, categories of very
 different size that depend on each other, and a label that no pair of columns explains. `terrain` has
-what a survey has: ten smooth columns that bend around each other, and seven classes of unequal size. `cover` has the same
-columns, and seven classes that follow from them nearly without noise, but in no simple way. `wide` has as many columns as you like, for questions of speed.
+what a survey has: ten smooth columns that bend around each other, and seven classes of unequal size.
+`cover` has the same columns, and seven classes that follow from them nearly without noise, but in no
+simple way. `wide` has as many columns as you like, for questions of speed.
 """
 
 import numpy as np

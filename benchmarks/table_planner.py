@@ -65,6 +65,8 @@ CHOICES: dict[str, Choice] = {
     "128 hidden units": _flow(hidden=(128,)),
     "512 hidden units": _flow(hidden=(512,)),
 }
+
+
 def _paper(**sizes: Any) -> Choice:
     return lambda _: {"flow": vf.hflow(**sizes), "warm_start": False}
 
