@@ -292,8 +292,8 @@ def test_saved_models_come_back(private: vf.FittedTableFlow, tmp_path):
 @pytest.mark.parametrize(
     "made",
     [
-        vf.hflow(linear="lu", network="separate", dequantization="variational", hidden=(8,)),
-        vf.hflow(linear="low-rank", rank=2, blocks=1, hidden=()),
+        vf.hflow(bins=4, linear="lu", dequantization="variational", hidden=(8,)),
+        vf.hflow(bins=4, linear="low-rank", network="conditional", rank=2, blocks=1, hidden=()),
         vf.hflow(linear="none", bins=3, hidden=(4, 4)),
     ],
 )
