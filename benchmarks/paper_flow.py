@@ -18,9 +18,10 @@ import numpy as np
 import veilflow as vf
 from benchmarks.generated_tables import cover
 from benchmarks.records import Record, record
-from veilflow.engine import Flat, Secret, Sensitive, TrainingPlan, train
+from veilflow.engine import Flat, Secret, TrainingPlan, train
 from veilflow.engine.optimizer import Optimizer
 from veilflow.models.table.hflow_density import HFlowDensity, Spans
+from veilflow.privacy.guarantees import Sensitive
 
 RECORDS, FRESH, BATCH, DRAWS, SEED = 60_000, 1500, 512, 16, 7
 OPEN: dict[str, Any] = {
