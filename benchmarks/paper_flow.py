@@ -20,7 +20,6 @@ from benchmarks.generated_tables import cover
 from benchmarks.records import Record, record
 from veilflow.engine import Flat, Secret, TrainingPlan, train
 from veilflow.engine.optimizer import Optimizer
-from veilflow.models.table.hflow_density import HFlowDensity, Spans
 from veilflow.privacy.guarantees import Sensitive
 
 RECORDS, FRESH, BATCH, DRAWS, SEED = 60_000, 1500, 512, 16, 7
@@ -55,17 +54,15 @@ def run(*, quick: bool = False) -> list[Record]:
     """The shares alone, then each case."""
     num = 600 if quick else RECORDS
     frame, schema = cover(num + FRESH, seed=SEED)
-    coded = _columns_alone(frame.head(num), schema)
-    records, fresh = (
-        coded.density.records(_encoded(part, schema))
-        for part in (frame.head(num), frame.tail(FRESH))
-    )
-    shares = coded.coder.columns[-1].mass
-    own = np.asarray(fresh.codes[:, -1])
-    found = [_record("shares alone", float(np.log(shares[own]).mean()))]
+    parts = [_encoded(part, schema) for part in (frame.head(num), frame.tail(FRESH))]
+    found: list[Record] = []
     for name, (sizes, training) in list(CASES.items())[: 1 if quick else None]:
-        flow: Any = vf.hflow(**sizes)
-        density = HFlowDensity.create(coded.coder, flow, key=jax.random.key(1))
+        density = _before_training(frame.head(num), schema, vf.hflow(**sizes)).density
+        records, fresh = (density.records(part) for part in parts)
+        shares = density.coder.columns[-1].mass
+        if not found:
+            alone = np.log(shares[np.asarray(fresh.codes[:, -1])]).mean()
+            found.append(_record("shares alone", float(alone)))
         plan = TrainingPlan(
             sampling_rate=BATCH / num if num > BATCH else 1.0,
             expected_batch_size=float(BATCH),
@@ -77,7 +74,7 @@ def run(*, quick: bool = False) -> list[Record]:
             density.flow,
             Sensitive(jax.tree.map(np.asarray, records)),
             secret=Secret.from_seed(SEED),
-            public_loss_fn=HFlowDensity.public_loss,
+            public_loss_fn=density.public_loss,
         )
         score = _of_class(density.loss, trained.value, fresh, len(shares))
         found.append(_record(name, float(score)))
@@ -90,14 +87,14 @@ def _record(name: str, value: float) -> Record:
     return record(f"{name}: log-probability of the class", value, "nats", better="higher")
 
 
-def _columns_alone(rows: Any, schema: vf.Schema) -> Any:
-    """A model of the columns, before any step."""
+def _before_training(rows: Any, schema: vf.Schema, flow: Any) -> Any:
+    """A model that knows the columns, before any step."""
     estimator = vf.TableFlow(
         schema=schema,
         budget=vf.Budget(epsilon=float("inf"), delta=1e-5),
         num_records=len(rows),
         warm_start=False,
-        flow=vf.hflow(blocks=1),
+        flow=flow,
         training=vf.Training(steps=0),
         seed=SEED,
     )
@@ -113,10 +110,10 @@ def _encoded(rows: Any, schema: vf.Schema) -> Any:
 
 
 @eqx.filter_jit
-def _of_class(loss: Any, flow: Any, fresh: Spans, num_classes: int) -> Any:
+def _of_class(loss: Any, flow: Any, fresh: Any, num_classes: int) -> Any:
     """The mean log-probability of the last column's code, given all other columns."""
 
-    def one(both: tuple[Spans, jax.Array]) -> jax.Array:
+    def one(both: tuple[Any, jax.Array]) -> jax.Array:
         row, key = both
 
         def joint(code: jax.Array) -> jax.Array:
