@@ -63,11 +63,9 @@ def run(*, quick: bool = False) -> list[Record]:
         if not found:
             alone = np.log(shares[np.asarray(fresh.codes[:, -1])]).mean()
             found.append(_record("shares alone", float(alone)))
-        plan = TrainingPlan(
-            sampling_rate=BATCH / num if num > BATCH else 1.0,
-            expected_batch_size=float(BATCH),
-            **(training | ({"steps": 2} if quick else {})),
-        )
+        settings: dict[str, Any] = training | ({"steps": 2} if quick else {})
+        rate = min(1.0, BATCH / num)
+        plan = TrainingPlan(sampling_rate=rate, expected_batch_size=float(BATCH), **settings)
         trained = train(
             plan,
             density.loss,
