@@ -20,6 +20,7 @@ NAMES = (
     "tables",
     "table_speed",
     "table_planner",
+    "paper_flow",
     "rehearsal",
     "rehearsal_time",
     "ablations",

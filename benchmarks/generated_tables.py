@@ -3,7 +3,9 @@
 `people` has what a register has: counts with heaps, amounts that are mostly zero, categories of very
 different size that depend on each other, and a label that no pair of columns explains. `terrain` has
 what a survey has: ten smooth columns that bend around each other, and seven classes of unequal size.
-`wide` has as many columns as you like, and `census` 41 columns with long lists, for questions of speed.
+`cover` has the same columns, and seven classes that follow from them nearly without noise, but in no
+simple way. `wide` has as many columns as you like, and `census` 41 columns with long lists, for
+questions of speed.
 """
 
 import numpy as np
@@ -56,8 +58,30 @@ def people(n: int, *, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
 
 
 def terrain(n: int, *, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
-    """Ten smooth columns and a class."""
+    """Ten smooth columns and a class that they leave much in doubt."""
     rng, fixed = np.random.default_rng(seed), np.random.default_rng(12)
+    whole, seen = _survey(n, rng)
+    bent = np.tanh(1.5 * seen @ fixed.normal(size=(7, 24)) + fixed.normal(size=24))
+    score = 1.6 * bent @ fixed.normal(size=(24, 7)) * 0.55 + 2.0 * seen[:, :1] * fixed.normal(
+        size=7
+    )
+    score += np.array([1.5, 2.0, -0.5, -3.0, -2.0, -1.5, -1.0]) + rng.gumbel(size=(n, 7))
+    return _table(whole, {"label": (score.argmax(axis=1), 7)})
+
+
+def cover(n: int, *, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
+    """Those columns and a class that they nearly determine: each grows around places of its own."""
+    rng, fixed = np.random.default_rng(seed), np.random.default_rng(14)
+    whole, seen = _survey(n, rng)
+    seen = (seen - seen.mean(axis=0)) / seen.std(axis=0)
+    places = fixed.normal(size=(7, 4, 7)) * np.array([1.6, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8])
+    apart = ((seen[:, None, None] - places) ** 2 * np.array([3.0, 1, 1, 1, 1, 1, 1])).sum(axis=-1)
+    score = -1.2 * apart.min(axis=-1) + np.array([2.5, 3.0, -0.5, -5.0, -3.0, -1.5, -1.0])
+    return _table(whole, {"label": ((score + rng.gumbel(size=(n, 7))).argmax(axis=1), 7)})
+
+
+def _survey(n: int, rng: np.random.Generator) -> tuple[dict, np.ndarray]:
+    """Ten columns of a survey, and seven numbers that they show."""
     latent = rng.normal(size=(n, 6))
     height = 2800 + 280 * latent[:, 0] - 180 * (latent[:, 1] > 1)
     aspect = (180 + 110 * latent[:, 1] + 60 * np.sin(2 * latent[:, 2])) % 360
@@ -75,11 +99,6 @@ def terrain(n: int, *, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
     seen = np.column_stack(
         [(height - 2800) / 280, slope / 20, np.log1p(water) / 3, shades, road / 3e3]
     )
-    bent = np.tanh(1.5 * seen @ fixed.normal(size=(7, 24)) + fixed.normal(size=24))
-    score = 1.6 * bent @ fixed.normal(size=(24, 7)) * 0.55 + 2.0 * seen[:, :1] * fixed.normal(
-        size=7
-    )
-    score += np.array([1.5, 2.0, -0.5, -3.0, -2.0, -1.5, -1.0]) + rng.gumbel(size=(n, 7))
     tops = {
         "height": (height, 1700, 3900),
         "aspect": (aspect, 0, 360),
@@ -93,7 +112,7 @@ def terrain(n: int, *, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
         "fire": (fire, 0, 7100),
     }
     whole = {k: (np.clip(np.round(v), a, b).astype(int), a, b) for k, (v, a, b) in tops.items()}
-    return _table(whole, {"label": (score.argmax(axis=1), 7)})
+    return whole, seen
 
 
 def wide(n: int, *, num_columns: int, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
@@ -169,7 +188,7 @@ def census(n: int, *, seed: int) -> tuple[pd.DataFrame, vf.Schema]:
     return _table(whole, codes)
 
 
-TABLES = {"people": people, "terrain": terrain}
+TABLES = {"people": people, "terrain": terrain, "cover": cover}
 
 
 def zipf(size: int, power: float) -> np.ndarray:

@@ -8,6 +8,7 @@ one setting and leaves the rest to the planner. "The records" are 50,000 of them
 rows.
 """
 
+import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -71,6 +72,19 @@ LITTLE: dict[str, Choice] = {
     "32 bins": _flow(most_bins=32),
 }
 """Where there is little budget for few records: there the planner trains no more."""
+
+
+def _paper(**sizes: Any) -> Choice:
+    return lambda _: {"flow": vf.hflow(**sizes), "warm_start": False}
+
+
+PAPER: dict[str, Choice] = {
+    "the paper's flow": _paper(),
+    "the paper's flow, one network for all blocks": _paper(network="conditional"),
+    "the paper's flow, 16 bins": _paper(bins=16),
+    "the paper's flow, LU": _paper(linear="lu"),
+    "the paper's flow, 128 hidden units": _paper(hidden=(128, 128)),
+}
 CASES: list[tuple[str, int, float, dict[str, Choice]]] = [
     ("people", 32_561, 1.0, CHOICES),
     ("people", 32_561, 10.0, CHOICES),
@@ -78,6 +92,9 @@ CASES: list[tuple[str, int, float, dict[str, Choice]]] = [
     ("terrain", 200_000, 10.0, CHOICES),
     ("people", 2_000, 0.3, LITTLE),
     ("terrain", 2_000, 0.3, LITTLE),
+    ("cover", 200_000, 1.0, PAPER),
+    ("cover", 200_000, 10.0, PAPER),
+    ("cover", 200_000, math.inf, PAPER),
 ]
 QUICK = ("as planned", "half the learning rate")
 

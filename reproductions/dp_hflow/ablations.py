@@ -15,7 +15,7 @@ STARTS = {
 }
 PARTS = {
     "as it comes": "hflow",
-    "a network for each block": "hflow-separate",
+    "one network for all blocks": "hflow-conditional",
     "LU instead of low rank": "hflow-lu",
     "no linear maps": "hflow-no-linear",
     "Adam instead of AdaBelief": "hflow-adam",

@@ -44,7 +44,7 @@ METHODS: dict[str, Method] = {
     "codes-cold": Method(_COLD),
     "marginals": Method(training={"steps": 0}),
     "hflow": _paper(),
-    "hflow-separate": _paper(flow={"network": "separate"}),
+    "hflow-conditional": _paper(flow={"network": "conditional"}),
     "hflow-lu": _paper(flow={"linear": "lu"}),
     "hflow-no-linear": _paper(flow={"linear": "none"}),
     "hflow-variational": _paper(flow={"dequantization": "variational"}),

@@ -124,7 +124,7 @@ def test_fit_hands_every_flag_to_the_model_by_its_python_name(in_json, table, mo
 
 PAPER = (
     *("--flow", "hflow", "--blocks", 2, "--spline-bins", 4, "--hidden", "8,8", "--rank", 2),
-    *("--linear", "low-rank", "--network", "separate", "--dequantization", "variational"),
+    *("--linear", "low-rank", "--network", "conditional", "--dequantization", "variational"),
     *("--most-bins", 9, "--clipping", "per-unit", "--optimizer", "adabelief"),
 )
 
@@ -136,7 +136,7 @@ def test_the_papers_flow_has_a_flag_for_every_setting(in_json, table):
         bins=4,
         hidden=(8, 8),
         rank=2,
-        network="separate",
+        network="conditional",
         dequantization="variational",
         most_bins=9,
     )

@@ -71,7 +71,7 @@ class HFlow(eqx.Module):
         linear: Linear = "low-rank",
         rank: int = 1,
         log_det: LogDet = "private",
-        network: Network = "conditional",
+        network: Network = "separate",
         block_embedding: int = 8,
         dequantization: Dequantization = "uniform",
         shares: Sequence[Float[np.ndarray, " codes"]] | None = None,
@@ -93,7 +93,7 @@ class HFlow(eqx.Module):
             log_det: Where the log-determinants of linear maps belong: "private", to each record's loss,
                 clipped with it; "public", to `public_loss`, free of noise, for clip norms well above
                 the gradients' norms (see `PrivateLogDet`).
-            network: "conditional", one network for all blocks; "separate", one for each.
+            network: "separate", one network for each block; "conditional", the paper's one for all.
             block_embedding: Size of the embedding that tells the shared network which block it serves.
             dequantization: "uniform", or "variational" for noise that is trained; with fewer than two
                 listed variables, both are uniform.

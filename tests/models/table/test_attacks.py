@@ -172,7 +172,7 @@ def test_what_training_sees_of_a_record_does_not_depend_on_others(kind):
     model, table = small.fitted(), small.frame(60)
     density = model.density
     if kind == "hflow":
-        architecture = vf.hflow(blocks=1, hidden=(4,))
+        architecture = vf.hflow(blocks=1, bins=4, hidden=(4,))
         density = HFlowDensity.create(model.coder, architecture, key=jax.random.key(0))
 
     def seen(some):

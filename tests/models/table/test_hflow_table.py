@@ -92,7 +92,7 @@ def test_bad_sizes_are_refused(bad: dict[str, Any]):
         vf.hflow(**bad)
 
 
-@pytest.mark.parametrize("change", [{"more": 1}, {"bins": None}])
+@pytest.mark.parametrize("change", [{"more": 1}, {"blocks": None}])
 def test_json_must_hold_all_settings_and_no_other(change: dict[str, Any]):
     with pytest.raises((TypeError, ValueError)):
         codec.restored(HFlowArchitecture, {**codec.plain(SMALL), **change})
@@ -136,9 +136,18 @@ def test_each_flow_has_its_own_defaults_and_codes_keep_theirs():
     assert estimator().plan().flow.hidden == SMALL.hidden
     assert trained(warm_start=True).learning_rate < paper.learning_rate
     assert trained(optimizer="sgd").optimizer == "sgd"
-    # without noise, steps may be large; the flow of codes has small ones
-    assert trained(budget=FREE).learning_rate > paper.learning_rate
+    # without noise, batches are small and there are more of them; the flow of codes has small steps
+    many = {"num_records": 100_000}
+    free, noisy = trained(budget=FREE, steps=None, **many), trained(steps=None, **many)
+    assert free.sampling_rate < noisy.sampling_rate
+    assert free.steps > noisy.steps
     assert trained(flow=None, budget=FREE).learning_rate < codes.learning_rate
+
+
+def test_splines_are_finer_without_noise_unless_bins_are_given():
+    noisy, free = (estimator(flow=vf.hflow(), budget=b).plan().flow.bins for b in (BUDGET, FREE))
+    assert noisy < free
+    assert estimator(budget=FREE).plan().flow.bins == SMALL.bins
 
 
 # --- ranks
@@ -283,8 +292,8 @@ def test_saved_models_come_back(private: vf.FittedTableFlow, tmp_path):
 @pytest.mark.parametrize(
     "made",
     [
-        vf.hflow(linear="lu", network="separate", dequantization="variational", hidden=(8,)),
-        vf.hflow(linear="low-rank", rank=2, blocks=1, hidden=()),
+        vf.hflow(bins=4, linear="lu", dequantization="variational", hidden=(8,)),
+        vf.hflow(bins=4, linear="low-rank", network="conditional", rank=2, blocks=1, hidden=()),
         vf.hflow(linear="none", bins=3, hidden=(4, 4)),
     ],
 )
@@ -313,6 +322,7 @@ FIRST = "['flow'][0]"
         ("flow", lambda x: x | {"rank": 9}),
         ("flow", lambda x: x | {"more": 1}),
         ("flow", lambda x: x | {"most_bins": None}),
+        ("flow", lambda x: x | {"bins": None}),
         ("schema", lambda x: x | {"num_features": [1, 1, 1]}),
         ("schema", lambda x: x | {"num_codes": [10, 3]}),
         ("schema", lambda x: x | {"num_codes": [10, 3, -4]}),

@@ -69,16 +69,17 @@ class HFlowArchitecture(TableArchitecture):
 
     Attributes:
         blocks: The number of blocks, each a linear map and an autoregressive spline.
-        bins: The number of bins of a spline.
+        bins: The number of bins of a spline; None until the planner has set it.
         hidden: Sizes of the hidden layers of the masked networks.
         linear: The linear map of a block: "low-rank", "lu" or "none".
         rank: The rank of the low-rank map.
-        network: Whose network sets the splines: "conditional", one for all blocks, or "separate".
+        network: Whose network sets the splines: "separate", one for each block, or "conditional", one
+            for all.
         dequantization: Noise on listed values: "uniform", or "variational" for trained noise.
     """
 
     blocks: int
-    bins: int
+    bins: int | None
     hidden: tuple[int, ...]
     linear: str
     rank: int
@@ -93,11 +94,11 @@ class HFlowArchitecture(TableArchitecture):
             self,
             most_bins=optional(count()),
             blocks=count(),
-            bins=count(at_least=2),
+            bins=optional(count(at_least=2)),
             hidden=each(count()),
             rank=count(),
         )
-        _check_most(blocks=self.blocks, bins=self.bins, hidden=self.hidden)
+        _check_most(blocks=self.blocks, bins=self.bins or 0, hidden=self.hidden)
 
     def check_fits(self, num_variables: int) -> None:
         """Raise unless a flow of `num_variables` variables can have these sizes."""
@@ -141,11 +142,11 @@ def codes(
 def hflow(
     *,
     blocks: int = 3,
-    bins: int = 8,
+    bins: int | None = None,
     hidden: tuple[int, ...] = (64, 64),
     linear: str = "low-rank",
     rank: int = 1,
-    network: str = "conditional",
+    network: str = "separate",
     dequantization: str = "uniform",
     most_bins: int | None = None,
 ) -> HFlowArchitecture:
@@ -153,11 +154,11 @@ def hflow(
 
     Args:
         blocks: The number of blocks, each a linear map and an autoregressive spline.
-        bins: The number of bins of a spline.
+        bins: The number of bins of a spline; None for the choice of the planner.
         hidden: Sizes of the hidden layers of the masked networks.
         linear: "low-rank", "lu" or "none".
         rank: The rank of the low-rank map.
-        network: "conditional", one network for all blocks, or "separate", one for each.
+        network: "separate", one network for each block, or "conditional", the paper's one for all.
         dequantization: "uniform", or "variational" for trained noise.
         most_bins: About the largest number of bins that a number is cut into, for the marginals of a
             warm start; None for the choice of the planner.

@@ -243,7 +243,7 @@ def shapes_of(
     # before anything is built: a file cannot ask for more work than it has numbers
     needed = sum(abs(size) for size in (*num_codes, *num_features, *flow.hidden))
     if isinstance(flow, HFlowArchitecture):
-        needed += flow.blocks + flow.bins
+        needed += flow.blocks + (flow.bins or 0)
     if needed > num_numbers or min((*num_codes, *num_features), default=0) < 0:
         raise ValueError("the file does not have as many numbers as the settings require.")
     coded = Coder.shapes(core, vocabularies, num_codes)

@@ -66,6 +66,7 @@ _FLOW: dict[str, Any] = {
     "num_waves": 12,
     "label_weight": 2.0,
     "direct": True,
+    "bins": 8,
 }
 _WIDE_FLOW: dict[str, Any] = {
     **_FLOW,
@@ -76,7 +77,13 @@ _WIDE_FLOW: dict[str, Any] = {
 }
 _WIDE = 64, 1200
 """Columns and features above which a table is wide: a weight for each pair would be millions."""
-_OPEN_FLOW: dict[str, Any] = {**_FLOW, "most_bins": 64, "num_waves": 24, "label_weight": 1.0}
+_OPEN_FLOW: dict[str, Any] = {
+    **_FLOW,
+    "most_bins": 64,
+    "num_waves": 24,
+    "label_weight": 1.0,
+    "bins": 16,
+}
 """Without noise, finer bins and small steps pay."""
 _PRIVATE: dict[str, Any] = {
     "steps": 2000,
@@ -103,8 +110,9 @@ _STRONG = 40_000
 """Privacy parameter times records from which on the records add more."""
 _HFLOW_OPTIMIZER = "adabelief"
 """As in the paper, unlike its learning rate of 1e-3."""
-_HFLOW_OPEN = {"optimizer": "adam", "learning_rate": 2e-2}
-"""Without noise: of 2e-3, 6e-3 and 2e-2 the last was best, for Adam on a generated table."""
+_HFLOW_OPEN: dict[str, Any] = {"optimizer": "adam", "learning_rate": 5e-3, "steps": 4000}
+_HFLOW_OPEN_BATCH = 512
+"""Without noise a large batch buys nothing that steps would not."""
 _HFLOW_CLIP = 1.0
 _HFLOW_WARM_RATE = 5e-4
 """After a warm start noise soon outweighs what the records add: 2e-3 was worse."""
@@ -246,7 +254,9 @@ def _training(
     if rate is None:
         least = min(_BATCH[0], max(64, records // 4))
         batch = max(least, min(_BATCH[1], records / 16))
-        if warm and isinstance(flow, CodeArchitecture):
+        if hflow and not budget.private:
+            batch = min(batch, _HFLOW_OPEN_BATCH)
+        elif warm and not hflow:
             batch = max(least, min(batch, _enough(budget, records, defaults["steps"])))
             most = int(_WORK / (batch * _weights(schema, flow)))
             defaults["steps"] = min(defaults["steps"], max(_LEAST_STEPS, most))
