@@ -167,7 +167,7 @@ class TableFlow(Estimator[FittedTableFlow]):
         density = parts.density(fit)
         if self.budget.private:
             density = density.adjusted(fit.secret.key("balance"))
-        return FittedTableFlow.of(density, fit)
+        return FittedTableFlow.of(density.placed(fit.secret.key("places")), fit)
 
     def _declared(self) -> Schema:
         """The schema without unconfirmed facts."""

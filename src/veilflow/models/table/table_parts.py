@@ -4,6 +4,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 
 from veilflow.models.estimator import Fit
@@ -77,6 +78,7 @@ def warm(fit: Fit, monitor: Monitor) -> dict[str, Any]:
         coder(fit),
         partial(_fresh, fit),
         fit.secret,
+        resolution=fit.plan.release(Marginals).resolution(fit.num_records),
         steps=fit.plan.release(Derived).steps,
         monitor=monitor,
     )
@@ -105,7 +107,8 @@ def _fresh(fit: Fit, coder: Coder) -> AbstractTableDensity:
 
 def arrays_of(density: AbstractTableDensity) -> dict[str, Any]:
     """The released numbers of a density, as a tree."""
-    return {"columns": density.coder.arrays(), "flow": density.arrays()}
+    arrays = {"columns": density.coder.arrays(), "flow": density.arrays()}
+    return arrays if density.coder.mix is None else {**arrays, "places": density.coder.mix}
 
 
 def shapes_of(
@@ -157,7 +160,9 @@ def shapes_of(
         raise ValueError("there must be a number of features for each column.")
     ordered = tuple(column.has_position or isinstance(column, Ordinal) for column in columns)
     shapes = CodeDensity.shapes(num_codes, num_features, flow, ordered=ordered, label=plan.label)
-    return {"columns": coded, "flow": shapes}
+    numbers = sum(column.has_position for column in columns)
+    places = jax.ShapeDtypeStruct((numbers, numbers), np.dtype(np.float64))
+    return {"columns": coded, "places": places, "flow": shapes}
 
 
 def restored(
@@ -169,7 +174,7 @@ def restored(
         ValueError: The parts do not belong together.
     """
     _check_discovered(plan, schema, vocabularies)
-    coder = Coder.restored(schema, arrays["columns"])
+    coder = Coder.restored(schema, arrays["columns"], mix=arrays.get("places"))
     if isinstance(plan.flow, HFlowArchitecture):
         return HFlowDensity.restored(coder, arrays["flow"], plan.flow)
     return CodeDensity.restored(coder, arrays["flow"], plan.flow, label=plan.label)
