@@ -18,6 +18,8 @@ from veilflow.models.table import places
 from veilflow.models.table.places import Mix
 from veilflow.releases.table.cells import ColumnCells, cells_of
 from veilflow.releases.table.estimate import estimate
+from veilflow.releases.table.tails import Nodes
+from veilflow.releases.table.units import Units, Weights, units_of
 from veilflow.tabular.codec import EncodedRows
 from veilflow.tabular.columns import Column, Ordinal
 from veilflow.tabular.encoded import Vocabularies
@@ -101,11 +103,32 @@ class CodedColumn:
     nullable: bool
     cells: ColumnCells | None = None
     bins: Bins | None = None
+    units: Units | None = None
+    weights: Weights | None = None
+    """How frequent round numbers are, if the column has `units`."""
 
     @property
     def num_codes(self) -> int:
         """The number of codes."""
         return len(self.mass)
+
+    def draw(
+        self, cells: Int[np.ndarray, " rows"], rng: np.random.Generator
+    ) -> Float[np.ndarray, " rows"]:
+        """The position of a number in each of `cells`."""
+        assert self.cells is not None
+        if self.units is None or self.weights is None:
+            return self.cells.draw(cells, rng.uniform(size=len(cells)))
+        return self.units.draw(self.weights, cells, rng.uniform(size=(2, len(cells))))
+
+    def log_in_cell(
+        self, positions: Float[np.ndarray, " rows"], cells: Int[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, " rows"]:
+        """The log-density of numbers given their cells: of a value, or in the units of the data."""
+        assert self.cells is not None
+        if self.units is None or self.weights is None:
+            return -self.cells.log_size[cells]
+        return self.units.log_share(self.weights, positions, cells)
 
 
 @dataclass(frozen=True)
@@ -174,7 +197,7 @@ class Coder:
             if column.cells is None or column.bins is None:
                 continue
             missing = codes[:, j] >= column.bins.num
-            drawn = column.cells.draw(cells[:, j], rng.uniform(size=len(codes)))
+            drawn = column.draw(cells[:, j], rng)
             positions[:, j] = np.where(missing, 0.0, drawn)
             encoded[:, j] = missing
         rows = EncodedRows(encoded, positions)
@@ -188,7 +211,8 @@ class Coder:
             if column.cells is None or column.bins is None:
                 continue
             missing = column.nullable & (rows.codes[:, j] == 1)
-            total -= np.where(missing, 0.0, column.cells.log_size[cells[:, j]])
+            inside = column.log_in_cell(rows.positions[:, j], cells[:, j])
+            total += np.where(missing, 0.0, inside)
         return total
 
     def _mix(self) -> Mix:
@@ -202,6 +226,8 @@ class Coder:
             if column.bins is not None:
                 own["starts"] = np.asarray(column.bins.starts, np.int64)
                 own["inside"] = np.asarray(column.bins.mass, np.float64)
+            if column.weights is not None:
+                own["units"] = np.asarray(column.weights, np.float64)
             arrays.append(own)
         return arrays
 
@@ -225,6 +251,9 @@ class Coder:
                     raise ValueError("there are more bins than cells, or none.")
                 own["starts"] = jax.ShapeDtypeStruct((bins + 1,), np.dtype(np.int64))
                 own["inside"] = jax.ShapeDtypeStruct((cells,), np.dtype(np.float64))
+                units = units_of(column)
+                if units is not None:
+                    own["units"] = jax.ShapeDtypeStruct(units.shape, np.dtype(np.float64))
             elif number != column.num_codes(vocabularies.get(name)):
                 raise ValueError("there are not as many shares as codes.")
             shapes.append(own)
@@ -254,8 +283,11 @@ class Coder:
                 raise ValueError("bins must start at increasing cells, from the first to the last.")
             if not inside.min() > 0:
                 raise ValueError("every cell must have a share.")
-            bins = Bins(starts, inside)
-            columns.append(CodedColumn(mass, True, column.nullable, cells, bins))
+            bins, units = Bins(starts, inside), units_of(column)
+            weights = None if units is None else own["units"]
+            if weights is not None and not (1e-6 <= weights.min() <= weights.max() <= 1e18):
+                raise ValueError("weights of round numbers must be positive.")
+            columns.append(CodedColumn(mass, True, column.nullable, cells, bins, units, weights))
         return cls(tuple(columns), None if mix is None else places.checked(mix))
 
 
@@ -265,6 +297,16 @@ def _checked(mass: np.ndarray) -> np.ndarray:
     return mass
 
 
+@dataclass(frozen=True)
+class Details:
+    """Counts of the tails and of the round numbers of one column, as `ColumnDetails` releases them."""
+
+    groups: Float[np.ndarray, " groups"]
+    levels: Float[np.ndarray, " levels"] | None
+    tail_deviation: float
+    unit_deviation: float
+
+
 def coder_of(
     counts: Sequence[Float[np.ndarray, " counts"]],
     columns: Sequence[Column],
@@ -272,6 +314,7 @@ def coder_of(
     deviation: float,
     most_bins: int,
     num_records: float,
+    details: Sequence[Details | None] | None = None,
 ) -> Coder:
     """The coder that follows from noisy counts.
 
@@ -281,9 +324,11 @@ def coder_of(
         deviation: The standard deviation of the noise in each count.
         most_bins: About the largest number of bins of a number.
         num_records: The number of records, declared or released.
+        details: What else was released of each column with positions.
     """
     coded = []
-    for column, count in zip(columns, counts, strict=True):
+    more = [None] * len(columns) if details is None else details
+    for column, count, own in zip(columns, counts, more, strict=True):
         if not column.has_position:
             mass = shares(count, deviation=deviation, total=num_records)
             coded.append(CodedColumn(mass, isinstance(column, Ordinal), column.nullable))
@@ -294,10 +339,43 @@ def coder_of(
             count = count[:-1]
         total = (1 - share) * num_records
         found = estimate(count, cells.edges, deviation=deviation, total=total)
+        units = units_of(column)
+        weights = None if units is None else np.ones(units.shape)
+        if own is not None:
+            known, base, before = {"deviation": deviation, "total": total}, None, found.counts
+            closer = Nodes(*found.tails.groups, own.groups, own.tail_deviation**2)
+            if units is not None and own.levels is not None:
+                weights = units.weights(own.levels, before, deviation=own.unit_deviation)
+                base = units.frequencies(weights)
+            found = estimate(count, cells.edges, **known, closer=closer, base=base)
+            if units is not None and weights is not None:
+                weights = units.fitted(weights, before, found.counts)
         bins = bins_of(found.counts, found.tails.decay, most=most_bins)
         mass = np.append(bins.masses * (1 - share), share) if column.nullable else bins.masses
-        coded.append(CodedColumn(mass, True, column.nullable, cells, bins))
+        coded.append(CodedColumn(mass, True, column.nullable, cells, bins, units, weights))
     return Coder(tuple(coded))
+
+
+def tail_groups(
+    counts: Sequence[Float[np.ndarray, " counts"]],
+    columns: Sequence[Column],
+    *,
+    deviation: float,
+    num_records: float,
+) -> list[Int[np.ndarray, "two groups"] | None]:
+    """The groups of cells in the tails of each column with positions, from its histogram alone."""
+    groups: list[Int[np.ndarray, "two groups"] | None] = []
+    for column, count in zip(columns, counts, strict=True):
+        if not column.has_position:
+            groups.append(None)
+            continue
+        share = 0.0
+        if column.nullable:
+            share, count = float(np.clip(count[-1] / num_records, 1e-6, 1 - 1e-6)), count[:-1]
+        edges, total = cells_of(column).edges, (1 - share) * num_records
+        found = estimate(count, edges, deviation=deviation, total=total)
+        groups.append(found.tails.groups)
+    return groups
 
 
 def shares(

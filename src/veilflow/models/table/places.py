@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ALONE = 1e-3
 """How often a number is drawn by its own histogram alone: no cell of a bin is impossible."""
-_KEPT = 0.998
+_KEPT = 0.999
 """Factor of all correlations: no number follows from the others."""
 _FARTHEST = 4.0
 """Deviations between the expected score and the nearest one of the bin, at most."""
@@ -76,7 +76,11 @@ def mix_of(columns: Sequence["CodedColumn"], codes: Int[np.ndarray, "rows column
         return np.zeros((0, 0))
     z, here = np.stack(scores, axis=1), np.stack(present, axis=1)
     squares = (z**2).T @ here
-    matrix = _KEPT * (z.T @ z) / np.maximum(np.sqrt(squares * squares.T), 1e-12)
+    matrix = (z.T @ z) / np.maximum(np.sqrt(squares * squares.T), 1e-12)
+    # scores of bins vary less than those within, which lowers all correlations but those of about 1
+    kept = np.clip(np.diag(squares) / np.maximum(here.sum(axis=0), 1.0), 0.1, 1.0)
+    lost = np.sqrt(np.outer(kept, kept)) ** np.cbrt(np.maximum(1 - matrix**2, 0))
+    matrix = _KEPT * np.clip(matrix / lost, -1, 1)
     np.fill_diagonal(matrix, 1.0)
     # gaps make pairs of different rows: the nearest matrix of correlations
     values, vectors = np.linalg.eigh(matrix)

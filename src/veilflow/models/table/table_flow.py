@@ -32,6 +32,7 @@ from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.count import Count
 from veilflow.releases.marginals.release import Marginals
 from veilflow.releases.release import Derived, Query, Release
+from veilflow.releases.table.details import ColumnDetails
 from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms
 from veilflow.releases.training import PrivateTraining, Task
@@ -142,6 +143,9 @@ class TableFlow(Estimator[FittedTableFlow]):
             columns, words = parts.schema(fit).columns, parts.vocabularies(fit)
             sizes = [column.num_codes(words.get(name)) for name, column in columns.items()]
             return Query(parts.rows(fit), {"columns": tuple(columns.values()), "sizes": sizes})
+        if isinstance(release, ColumnDetails):
+            columns = tuple(parts.schema(fit).columns.values())
+            return Query(parts.rows(fit), {"columns": columns, "groups": parts.tails(fit)})
         if isinstance(release, Marginals):
             coder = parts.coder(fit)
             known = {

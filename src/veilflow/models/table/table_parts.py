@@ -10,7 +10,7 @@ import numpy as np
 from veilflow.models.estimator import Fit
 from veilflow.models.table.architecture import HFlowArchitecture
 from veilflow.models.table.code_density import CodeDensity
-from veilflow.models.table.coder import CodedColumn, Coder, coder_of
+from veilflow.models.table.coder import CodedColumn, Coder, Details, coder_of, tail_groups
 from veilflow.models.table.density import AbstractTableDensity
 from veilflow.models.table.hflow_density import HFlowDensity
 from veilflow.models.table.table_plan import TablePlan
@@ -19,8 +19,10 @@ from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.marginals.release import Marginals
 from veilflow.releases.release import Derived, Monitor
 from veilflow.releases.table.cells import cells_of
+from veilflow.releases.table.details import ColumnDetails
 from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms
+from veilflow.releases.table.units import units_of
 from veilflow.releases.training import PrivateTraining, trained
 from veilflow.tabular.columns import Ordinal
 from veilflow.tabular.encoded import EncodedRows, Vocabularies
@@ -67,8 +69,35 @@ def coder(fit: Fit) -> Coder:
         deviation=release.deviation,
         most_bins=fit.plan.flow.most_bins,
         num_records=fit.num_records,
+        details=_details(fit),
     )
     return coder.with_masses(fit.released[WARM]["masses"]) if WARM in fit.released else coder
+
+
+def tails(fit: Fit) -> list[Any]:
+    """The groups of cells in the tails of columns, from the histograms."""
+    release = fit.plan.release(ColumnHistograms)
+    return tail_groups(
+        fit.released[release.purpose],
+        tuple(schema(fit).columns.values()),
+        deviation=release.deviation,
+        num_records=fit.num_records,
+    )
+
+
+def _details(fit: Fit) -> list[Details | None] | None:
+    """What was released of each column beyond its histogram, if it was."""
+    if ColumnDetails.purpose not in fit.released:
+        return None
+    release, counts = fit.plan.release(ColumnDetails), fit.released[ColumnDetails.purpose]
+    deviations = release.tail_deviation, release.unit_deviation
+    groups, levels = iter(counts[: release.num_columns]), iter(counts[release.num_columns :])
+    return [
+        Details(next(groups), None if units_of(column) is None else next(levels), *deviations)
+        if column.has_position
+        else None
+        for column in schema(fit).columns.values()
+    ]
 
 
 def warm(fit: Fit, monitor: Monitor) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -34,6 +35,7 @@ def estimate(
     deviation: float,
     total: float,
     closer: Nodes | None = None,
+    base: Float[np.ndarray, " cells"] | None = None,
 ) -> Estimate:
     """Nonnegative cells that sum to `total`, from noisy `weighted_counts`.
 
@@ -47,6 +49,8 @@ def estimate(
         deviation: Standard deviation of the noise in each number.
         total: Declared or released number of records in the cells.
         closer: Counts of the groups of the tails, if they were released as well.
+        base: How many records a cell has relative to its neighbors where counts say nothing: more where
+            it holds round numbers. None for the same everywhere.
     """
     cells = len(edges) - 1
     sizes = level_sizes(cells)
@@ -62,7 +66,11 @@ def estimate(
         best.append(trust * own + (1 - trust) * below)
         spread.append(trust * variance)
     tails = _tails(best, levels, edges, variance=variance, total=total, closer=closer)
+    base = np.ones(cells) if base is None else base
     all_inside, all_expected = tails.inside, tails.expected
+    if all_inside.any():
+        heaped = all_expected * base
+        all_expected = heaped * all_expected.sum() / max(heaped.sum(), 1e-30)
     # downward: the count of a parent is distributed to its children
     parents, inside = np.array([total]), np.array([False])
     for level in range(len(sizes) - 1, -1, -1):
@@ -70,8 +78,9 @@ def estimate(
         starts = np.arange(0, cells, FAN**level)
         expected = np.add.reduceat(all_expected, starts)
         own = np.logical_and.reduceat(all_inside, starts)
-        family = _Family.of(best[level], spread[level], expected, own, parents, inside, fan)
-        parents, inside = family.distributed(), own
+        alike = np.add.reduceat(base, starts)
+        children = _Children(best[level], spread[level], expected, alike, own)
+        parents, inside = _Family.of(children, parents, inside, fan).distributed(), own
     return Estimate(parents, tails)
 
 
@@ -98,6 +107,16 @@ def _tails(
     return fitted_tails(pilot, nodes, edges, total=total, closer=closer)
 
 
+class _Children(NamedTuple):
+    """One array each, of all nodes of a level: see `_Family`."""
+
+    values: np.ndarray
+    error: np.ndarray
+    expected: np.ndarray
+    alike: np.ndarray
+    tail: np.ndarray
+
+
 @dataclass(frozen=True)
 class _Family:
     """Parents and their children: one row for each parent, padded to the same number of children."""
@@ -111,28 +130,21 @@ class _Family:
     """The variance of each value."""
     expected: np.ndarray
     """The count that the fit of a tail expects."""
+    alike: np.ndarray
+    """The count relative to other children where all is alike."""
     tail: np.ndarray
     """Whether a child lies in a tail."""
 
     @classmethod
     def of(
-        cls,
-        values: np.ndarray,
-        error: np.ndarray,
-        expected: np.ndarray,
-        tail: np.ndarray,
-        parents: np.ndarray,
-        in_tail: np.ndarray,
-        fan: int,
+        cls, children: "_Children", parents: np.ndarray, in_tail: np.ndarray, fan: int
     ) -> "_Family":
-        pad = len(parents) * fan - len(values)
-
-        def rows(array: np.ndarray) -> np.ndarray:
-            return np.pad(array, (0, pad)).reshape(-1, fan)
-
-        exists = rows(np.ones(len(values), bool))
-        own = rows(values), rows(error) + 1e-12, rows(expected), rows(tail)
-        return cls(parents, in_tail, exists, *own)
+        pad = len(parents) * fan - len(children.values)
+        exists, values, error, *rest = (
+            np.pad(array, (0, pad)).reshape(-1, fan)
+            for array in (np.ones(len(children.values), bool), *children)
+        )
+        return cls(parents, in_tail, exists, values, error + 1e-12, *rest)
 
     def distributed(self) -> np.ndarray:
         """Nonnegative children that sum to their parents."""
@@ -169,22 +181,26 @@ class _Family:
         )
 
     def _about_even(self, own: np.ndarray, parents: np.ndarray) -> np.ndarray:
-        """The children in `own`, shrunk towards their mean."""
+        """The children in `own`, shrunk towards their mean, or towards what is `alike`."""
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)
+        alike = self.alike * own
+        share = alike / np.maximum(alike.sum(axis=1, keepdims=True), 1e-30)
         values = self.values * own
         values = values + own * (parents[:, None] - values.sum(axis=1, keepdims=True)) / count
         # without the spikes, which would move the mean
         some = own.any(axis=1, keepdims=True)
         middle = np.nanmedian(np.where(own | ~some, values, np.nan), axis=1, keepdims=True)
-        spike = own & (values - middle > _SPIKE * np.sqrt(self.error + np.maximum(middle, 0)))
+        middle = np.maximum(middle, 0) * share * count
+        spike = own & (values - middle > _SPIKE * np.sqrt(self.error + middle))
         rest = own & ~spike
         num = np.maximum(rest.sum(axis=1, keepdims=True), 1)
-        mean = (values * rest).sum(axis=1, keepdims=True) / num
+        part = (share * rest).sum(axis=1, keepdims=True)
+        mean = (values * rest).sum(axis=1, keepdims=True) * share / np.maximum(part, 1e-30)
         apart = np.where(rest, values - mean, 0.0)
         noise = (self.error * rest).sum(axis=1, keepdims=True) * np.maximum(num - 1, 0) / num
         keep = np.clip(1 - noise / np.maximum((apart**2).sum(axis=1, keepdims=True), 1e-12), 0, 1)
         shrunk = np.where(spike, values, mean + keep * apart)
-        return self._normed(shrunk, own, parents, own / count)
+        return self._normed(shrunk, own, parents, share)
 
     @staticmethod
     def _normed(

@@ -20,14 +20,16 @@ _LEAST = 4.0
 """Deviations of the noise below which nothing can be said about a tail."""
 _OUTLIER = 4.5
 """Deviations above the fit from which on a node is a heap, not a tail."""
-_SHAPES = np.linspace(-1.0, 0.8, 19)
+_SHAPES = np.linspace(-1.0, 0.8, 13)
 _SHAPE, _SHAPE_SPREAD = 0.1, 0.3
 """Tails are assumed to be about exponential, or a little heavier, unless counts say otherwise."""
-_NUM_SCALES, _SCALE_SPREAD = 48, 1.5
+_NUM_SCALES, _SCALE_SPREAD = 40, 1.5
 _SLOW = 3.0
 """The power of the slow decay in the tails."""
 _HALVES, _DOUBLES = 7, 3
 """Groups of a tail that each hold half of the rest, and groups beyond, each twice as far."""
+MOST_GROUPS = 2 * (_HALVES + _DOUBLES + 2)
+"""The most groups of both tails of a column."""
 _NEAREST = 64
 """Nodes of each level, from the threshold on, that are compared with a fit."""
 
@@ -97,11 +99,13 @@ class Tails:
     edges: Float[np.ndarray, " borders"]
 
     @property
-    def groups(self) -> Int[np.ndarray, " borders"]:
-        """Borders of the groups of both tails: see `Tail.groups`. What lies between is one group."""
+    def groups(self) -> Int[np.ndarray, "two groups"]:
+        """The first cells and the ends of the groups of both tails: see `Tail.groups`."""
         cells = len(self.edges) - 1
         lower = cells - self.lower.groups(1 - self.edges[::-1])[::-1]
-        return np.unique(np.concatenate([lower, self.upper.groups(self.edges)]))
+        upper = self.upper.groups(self.edges)
+        starts, ends = (np.append(lower[cut], upper[cut]) for cut in (slice(-1), slice(1, None)))
+        return np.stack([starts, ends])
 
     @property
     def inside(self) -> Bool[np.ndarray, " cells"]:
@@ -151,6 +155,8 @@ def fitted_tails(
     levels = [nodes.mirrored(cells) for nodes in levels]
     closer = None if closer is None else closer.mirrored(cells)
     lower = _upper(pilot[::-1], levels, 1 - edges[::-1], total, closer)
+    if upper.start < cells - lower.start:  # noise alone: they overlap
+        lower = _none(cells)
     return Tails(lower, upper, edges)
 
 
@@ -163,7 +169,7 @@ def _upper(
 ) -> Tail:
     """The upper tail."""
     cells = len(pilot)
-    none = Tail(cells, 0.0, 0.0, 1.0)
+    none = _none(cells)
     noise = levels[-1].variance ** 0.5
     records = min(_RECORDS * noise, _MOST * total)
     if records < max(_LEAST * noise, 1.0):
@@ -184,6 +190,10 @@ def _upper(
     for _ in range(2):  # the second time without heaps
         size, shape, scale, seen = _best(seen, away, scales, penalty)
     return Tail(start, size, shape, scale)
+
+
+def _none(cells: int) -> Tail:
+    return Tail(cells, 0.0, 0.0, 1.0)
 
 
 def _seen(levels: Sequence[Nodes], start: int) -> np.ndarray:
