@@ -19,6 +19,7 @@ NAMES = (
     "planner",
     "tables",
     "table_planner",
+    "numbers",
     "rehearsal",
     "rehearsal_time",
     "ablations",

@@ -1,9 +1,10 @@
 """The inputs and outputs of a network for rows of codes: fixed features, never trained.
 
 Columns are listed (categories, each code with its own slot) or ordered (bins of a number). A network
-should not have to learn for every bin what it learned for the next one, and noise grows with the number
-of parameters. So an ordered column is represented by a few cosines of the bin's rank, of which the
-first few say most, and one feature for both ends of its range. Bins with a large share (a spike at zero) have a feature of their own as well.
+should not have to learn for every bin what it learned for the next one, and noise grows with the
+number of parameters. So an ordered column is represented by a few cosines of the bin's rank, of which
+the first few say most, and one feature for both ends of its range. Bins with a large share (a spike
+at zero) have a feature of their own as well.
 """
 
 from collections.abc import Sequence
@@ -144,9 +145,7 @@ def span(columns: Int[np.ndarray, " places"], j: int) -> slice:
     return slice(int(first), int(last) + 1)
 
 
-def _ends(
-    share: np.ndarray, middle: np.ndarray, waves: np.ndarray
-) -> Float[np.ndarray, " codes"]:
+def _ends(share: np.ndarray, middle: np.ndarray, waves: np.ndarray) -> Float[np.ndarray, " codes"]:
     """A feature that tells the bins at both ends apart, which slow cosines hardly do.
 
     It is what the normal score of a rank has beyond the other features: two numbers that rise together,

@@ -42,6 +42,8 @@ class Column(ABC):
 
     kind: ClassVar[str] = ""
     facts: ClassVar[tuple[str, ...]] = ("kind", "nullable")
+    settings: ClassVar[tuple[str, ...]] = ()
+    """Fields that a person may set and that are never read from data."""
     has_position: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -79,7 +81,7 @@ class Column(ABC):
         if "kind" in self.unconfirmed:
             return "Column(?)"  # which facts a column has would tell its kind
         known, parts = {field.name: field for field in fields(self)}, []
-        for name in (*self.facts[1:-1], "max_values", "nullable"):
+        for name in (*self.facts[1:-1], *self.settings, "nullable"):
             if name not in known:
                 continue
             value = getattr(self, name)
@@ -114,15 +116,8 @@ class Numeric(Column):
     spikes: float | None = None
 
     kind: ClassVar[str] = "numeric"
-    facts: ClassVar[tuple[str, ...]] = (
-        "kind",
-        "low",
-        "high",
-        "integer",
-        "resolution",
-        "spikes",
-        "nullable",
-    )
+    facts: ClassVar[tuple[str, ...]] = ("kind", "low", "high", "integer", "resolution", "nullable")
+    settings: ClassVar[tuple[str, ...]] = ("spikes",)
     has_position: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -256,6 +251,7 @@ class OpenCategorical(Column):
     max_values: int = 1000
 
     kind: ClassVar[str] = "open"
+    settings: ClassVar[tuple[str, ...]] = ("max_values",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

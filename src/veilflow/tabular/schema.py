@@ -269,6 +269,7 @@ def _forgotten(name: str, column: Column) -> Column:
             None if unknown else column.high,
             integer=column.integer and not real,
             resolution=None if real or "resolution" in facts else column.resolution,
+            spikes=None if facts & {"integer", "resolution", "low"} else column.spikes,
             nullable=nullable,
         )
     if facts == {"nullable"}:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from veilflow._core import toml
-from veilflow.tabular.columns import KINDS, Boolean, Column, OpenCategorical
+from veilflow.tabular.columns import KINDS, Boolean, Column
 from veilflow.tabular.constraints import Allowed, AtMost, Constraint
 
 if TYPE_CHECKING:
@@ -93,8 +93,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
 def _column_to_json(column: Column) -> dict[str, Any]:
     """A column without its name, as plain JSON values."""
     document: dict[str, Any] = {}
-    names = (*column.facts, "max_values") if isinstance(column, OpenCategorical) else column.facts
-    for name in names:
+    for name in (*column.facts, *column.settings):
         value = getattr(column, name, None)
         if isinstance(value, dt.datetime):
             value = value.isoformat()
@@ -112,9 +111,7 @@ def _column_from_json(name: str, document: Mapping[str, Any]) -> Column:
     if kind is None:
         raise ValueError(f"the kind of {where} must be one of {', '.join(KINDS)}.")
     settings = {field: value for field, value in document.items() if field != "kind"}
-    allowed = {*kind.facts, "confirmed"}
-    if kind is OpenCategorical:
-        allowed.add("max_values")
+    allowed = {*kind.facts, *kind.settings, "confirmed"}
     if kind is Boolean:
         allowed.remove("values")
     _check_fields(settings, allowed=allowed, required=set(), where=where)

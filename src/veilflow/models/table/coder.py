@@ -216,7 +216,9 @@ class Coder:
         return total
 
     def _mix(self) -> Mix:
-        return np.eye(sum(c.bins is not None for c in self.columns)) if self.mix is None else self.mix
+        return (
+            np.eye(sum(c.bins is not None for c in self.columns)) if self.mix is None else self.mix
+        )
 
     def arrays(self) -> list[dict[str, np.ndarray]]:
         """The released numbers of each column: shares of codes and, for a number, bins and cells."""

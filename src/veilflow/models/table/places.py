@@ -1,10 +1,11 @@
 """Where the numbers of a row lie within their bins: together, as a Gaussian copula has it.
 
-Two numbers that rise together across bins do so within bins as well, which matters most in the wide bins of
-a heavy tail. The normal score of a number is that of its rank in the released histogram. Scores of a row
-are drawn one after the other, each from a normal distribution given those before it, cut to its own bin.
-So scores are exact, and a bin keeps the share that the flow gave it. The correlations of scores are those
-of rows of codes that the fitted flow draws: all of it is post-processing.
+Two numbers that rise together across bins do so within bins as well, which matters most in the wide
+bins of a heavy tail. The normal score of a number is that of its rank in the released histogram.
+Scores of a row are drawn one after the other, each from a normal distribution given those before it,
+cut to its own bin. So scores are exact, and a bin keeps the share that the flow gave it. The
+correlations of scores are those of rows of codes that the fitted flow draws: all of it is post-
+processing.
 """
 
 # SciPy has no type stubs
@@ -97,8 +98,8 @@ def sharpened(
 ) -> Int[np.ndarray, "rows columns"]:
     """Rows of codes drawn again within groups of bins, of which each number has about `most`.
 
-    Tables of pairs tell only groups of bins apart, so that rows of their model do not rise together within
-    a group.
+    Tables of pairs tell only groups of bins apart, so that rows of their model do not rise together
+    within a group.
     """
     wide = [_grouped(column, most) for column in columns]
     groups = codes.copy()

@@ -1,7 +1,8 @@
 """What histograms do not resolve: where the tails of numbers end, and how round numbers are.
 
-Histograms say where the tails of a column start. A tail holds few records of its column, and a record is
-in few tails, so counting those again costs little. The levels of round numbers are counted as well.
+Histograms say where the tails of a column start. A tail holds few records of its column, and a record
+is in few tails, so counting those again costs little. The levels of round numbers are counted as
+well.
 """
 
 from collections.abc import Sequence
@@ -33,10 +34,11 @@ class ColumnDetails(OneGaussian):
 
     Guarantee:
         One Gaussian mechanism for add/remove of one row, with an L2 sensitivity of 1. A row is in at
-        most one group of each column. If it is in k of them, it counts w / sqrt(m) in each, where m is 2
-        or the next power of two from k on, so its tails have a norm of at most w. It is in at most one level of each of the `num_units`
-        columns, and counts v / sqrt(num_units) there, so its levels have a norm of at most v. And
-        w^2 + v^2 = 1. What is a tail follows from histograms that were released before.
+        most one group of each column. If it is in k of them, it counts w / sqrt(m) in each, where m is
+        the least power of two that is at least 2 and at least k, so its tails have a norm of at most
+        w. It is in at most one level of each of the `num_units` columns, and counts v / sqrt(num_units)
+        there, so its levels have a norm of at most v. And w^2 + v^2 = 1. What is a tail follows from
+        histograms that were released before.
 
     Attributes:
         num_columns: The number of columns with positions.
@@ -102,8 +104,12 @@ class ColumnDetails(OneGaussian):
         places = [j for j, column in enumerate(columns) if column.has_position]
         units = {j: units_of(columns[j]) for j in places}
         if len(places) != self.num_columns or len(groups) != len(columns):
-            raise ValueError(f"expected {self.num_columns} columns with positions and their groups.")
-        if sum(own is not None for own in units.values()) > self.num_units:  # the weights are theirs
+            raise ValueError(
+                f"expected {self.num_columns} columns with positions and their groups."
+            )
+        if (
+            sum(own is not None for own in units.values()) > self.num_units
+        ):  # the weights are theirs
             raise ValueError(f"expected at most {self.num_units} columns with levels.")
         rows = records.open()
         at, levels = np.full((len(rows), len(places)), -1), []

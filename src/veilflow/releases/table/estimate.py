@@ -100,7 +100,7 @@ def _tails(
         starts = np.arange(0, num, fan)
         sums, sizes = np.add.reduceat(best[level], starts), np.diff(np.append(starts, num))
         pilot = best[level] + np.repeat((pilot - sums) / sizes, sizes)
-    nodes = []
+    nodes: list[Nodes] = []
     for level, own in enumerate(levels):
         starts = np.arange(0, cells, FAN**level)
         nodes.append(Nodes(starts, np.append(starts[1:], cells), own, variance))
@@ -158,9 +158,7 @@ class _Family:
         outer_counts *= np.minimum(1, self.parents / np.maximum(sums, 1e-30))[:, None]
         rest = np.maximum(self.parents - outer_counts.sum(axis=1), 0)
         inner = self.exists & ~outer
-        counts = np.where(
-            self.in_tail[:, None], self._as_fitted(), self._about_even(inner, rest)
-        )
+        counts = np.where(self.in_tail[:, None], self._as_fitted(), self._about_even(inner, rest))
         return np.where(outer, outer_counts, counts)[self.exists]
 
     def _as_fitted(self) -> np.ndarray:

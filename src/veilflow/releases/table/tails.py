@@ -1,10 +1,15 @@
 """The tails of a column, from noisy counts that say little about any one of their cells.
 
-Bounds are usually far wider than the records, so most of a range is empty, and what noise leaves there
-weighs much in a deviation or an extreme quantile. A few hundred records beyond a threshold still show how
-fast a tail falls off: a generalized Pareto distribution, the limit of tails of nearly every kind, is fitted
-to the counts beyond it. Only released counts are read: it is post-processing, and costs nothing.
+Bounds are usually far wider than the records, so most of a range is empty, and what noise leaves
+there weighs much in a deviation or an extreme quantile. A few hundred records beyond a threshold
+still show how fast a tail falls off: a generalized Pareto distribution, the limit of tails of nearly
+every kind, is fitted to the counts beyond it. Only released counts are read: it is post-processing,
+and costs nothing.
 """
+
+# NumPy leaves some results open
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -77,7 +82,7 @@ class Tail:
         return (1 + away / self.scale) ** -_SLOW
 
     def groups(self, edges: Float[np.ndarray, " borders"]) -> Int[np.ndarray, " borders"]:
-        """Borders, as cells, of runs of cells that each hold half of what lies beyond the run before."""
+        """Borders, as cells, of runs that each hold half of what lies beyond the one before."""
         cells = len(edges) - 1
         if self.start >= cells:
             return np.array([cells])
@@ -187,8 +192,8 @@ def _upper(
     if before > 0:
         penalty = penalty + (np.log(scales / (before / np.log(4))) / _SCALE_SPREAD)[None] ** 2
     seen = _seen(levels if closer is None else [*levels, closer], start)
-    for _ in range(2):  # the second time without heaps
-        size, shape, scale, seen = _best(seen, away, scales, penalty)
+    *_, seen = _best(seen, away, scales, penalty)  # from here on without heaps
+    size, shape, scale, _ = _best(seen, away, scales, penalty)
     return Tail(start, size, shape, scale)
 
 

@@ -1,10 +1,14 @@
 """Round numbers: how often values of a grid are multiples of 5, 10, 50, 100 and so on.
 
-Units form a chain in which each divides the next, so a value has one level: the largest unit that divides
-it. How round values are depends on how large they are, so levels are counted for each power of ten apart.
-Which values of a cell have which level is public. Where levels are more, or less, frequent than among all
-values alike, the values of a cell get other weights. Zero has a cell of its own, and no level.
+Units form a chain in which each divides the next, so a value has one level: the largest unit that
+divides it. How round values are depends on how large they are, so levels are counted for each power
+of ten apart. Which values of a cell have which level is public. Where levels are more, or less,
+frequent than among all values alike, the values of a cell get other weights. Zero has a cell of its
+own, and no level.
 """
+
+# NumPy leaves some results open
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float, Int
 
-from veilflow.releases.table.cells import ColumnCells, cells_of
+from veilflow.releases.table.cells import cells_of
 from veilflow.tabular.columns import Column, Numeric
 
 _LEAST_VALUES = 200
@@ -148,7 +152,7 @@ class Units:
     ) -> Weights:
         """Weights at which the levels are as frequent with these counts as they were with others.
 
-        Where counts resolve a round number, its cell has more records already, nearly all of them round.
+        Where counts resolve a round number, its cell has more records already, most of them round.
 
         Args:
             weights: Weights that were estimated with the counts `before`.
@@ -170,7 +174,10 @@ class Units:
     def _smooth(self, counts: np.ndarray) -> np.ndarray:
         """Means over neighbors: cells with round numbers have larger counts than others."""
         starts = np.arange(0, len(counts), _NEIGHBORS)
-        sums, sizes = np.add.reduceat(self._rows(counts), starts), np.diff([*starts, len(counts)])
+        sums, sizes = (
+            np.add.reduceat(self._rows(counts), starts),
+            np.diff(np.append(starts, len(counts))),
+        )
         return np.repeat(sums / sizes, sizes)
 
     def _rows(self, counts: np.ndarray) -> np.ndarray:
@@ -218,22 +225,22 @@ def has_units(column: Column) -> bool:
 
 @lru_cache(maxsize=256)
 def _units(column: Numeric) -> Units:
-    assert column.low is not None and column.step is not None and column.num_cells is not None
-    cells: ColumnCells = cells_of(column)
-    steps, first = column.num_cells, round(column.low / column.step)
-    borders = np.rint(cells.edges * steps).astype(np.int64)
+    lowest, step, steps = column.low, column.step, column.num_cells
+    assert lowest is not None
+    assert step is not None
+    assert steps is not None
+    first = round(lowest / step)
+    borders = np.rint(cells_of(column).edges * steps).astype(np.int64)
     low, high = first + borders[:-1], first + borders[1:] - 1
-    chain = _chain(max(abs(first), abs(first + steps - 1)), declared_spike(column))
+    chain = _chain(max(abs(first), abs(first + steps - 1)), _declared(column))
     multiples = np.stack([high // unit - -(-low // unit) + 1 for unit in chain], axis=1)
     exact = multiples - np.pad(multiples[:, 1:], ((0, 0), (0, 1)))
     farthest = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
     magnitude = np.floor(np.log10(np.maximum(farthest, 1)) + 1e-12).astype(np.int64)
-    return Units(
-        chain, first, steps, low, high, np.minimum(magnitude, _MOST_MAGNITUDES - 1), exact
-    )
+    return Units(chain, first, steps, low, high, np.minimum(magnitude, _MOST_MAGNITUDES - 1), exact)
 
 
-def declared_spike(column: Numeric) -> int | None:
+def _declared(column: Numeric) -> int | None:
     """The declared unit in steps of the grid."""
     if column.spikes is None or column.step is None:
         return None
@@ -255,6 +262,9 @@ def _chain(largest: int, declared: int | None) -> tuple[int, ...]:
 
 def most_shape(column: Numeric) -> tuple[int, int]:
     """The most magnitudes and levels that a column has with these bounds, or with narrower ones."""
-    assert column.low is not None and column.high is not None and column.step is not None
-    largest = int(max(abs(column.low), abs(column.high)) / column.step) + 1
+    low, high, step = column.low, column.high, column.step
+    assert low is not None
+    assert high is not None
+    assert step is not None
+    largest = int(max(abs(low), abs(high)) / step) + 1
     return min(len(str(largest)) + 1, _MOST_MAGNITUDES), len(_chain(largest, None)) + 1
