@@ -35,6 +35,8 @@ _HALVES, _DOUBLES = 7, 3
 """Groups of a tail that each hold half of the rest, and groups beyond, each twice as far."""
 MOST_GROUPS = 2 * (_HALVES + _DOUBLES + 2)
 """The most groups of both tails of a column."""
+_BELIEVED, _LEAST_WEIGHT = 0.7, 0.35
+"""How far the size of a tail is believed to tell what rows in it counted, and the least they do."""
 _NEAREST = 64
 """Nodes of each level, from the threshold on, that are compared with a fit."""
 
@@ -191,10 +193,24 @@ def _upper(
     penalty = ((_SHAPES - _SHAPE) / _SHAPE_SPREAD)[:, None] ** 2
     if before > 0:
         penalty = penalty + (np.log(scales / (before / np.log(4))) / _SCALE_SPREAD)[None] ** 2
-    seen = _seen(levels if closer is None else [*levels, closer], start)
+    seen = _seen(levels, start)
+    if closer is not None:
+        size, *_ = _best(seen, away, scales, penalty)
+        seen = np.concatenate([seen, _seen([_rescaled(closer, start, size)], start)], axis=1)
     *_, seen = _best(seen, away, scales, penalty)  # from here on without heaps
     size, shape, scale, _ = _best(seen, away, scales, penalty)
     return Tail(start, size, shape, scale)
+
+
+def _rescaled(closer: Nodes, start: int, size: float) -> Nodes:
+    """Counts of groups as they would be if every row counted fully, for a tail of about this size.
+
+    Rows in many tails count less, as they do where columns rise together.
+    """
+    counted = closer.counts[closer.starts >= start].sum()
+    full = 1 + _BELIEVED * (counted / max(size, 1e-30) - 1)
+    full = float(np.clip(full, _LEAST_WEIGHT, 1.0))
+    return Nodes(closer.starts, closer.ends, closer.counts / full, closer.variance / full**2)
 
 
 def _none(cells: int) -> Tail:
