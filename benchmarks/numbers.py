@@ -1,10 +1,11 @@
 """Numbers inside their columns at epsilon 1 and delta 1e-5.
 
-The tables are generated (`benchmarks/generated_numbers.py`), with 50,000 rows each and bounds too wide:
-ten times for tails and amounts, three times for balances. Balances are fitted at the defaults. Tails and
-amounts are matters of single columns, so those fits have the default plan for columns, no warm start and
-20 steps. A ratio is that of synthetic to real, or its inverse if that is larger. Heavy tails have no
-fourth moment, or hardly one: the deviation of their real rows depends on a handful of records.
+The tables are generated (`benchmarks/generated_numbers.py`), with 50,000 rows each and bounds too
+wide: ten times for tails and amounts, three times for balances. Balances are fitted at the
+defaults. Tails and amounts are matters of single columns, so those fits have the default plan for
+columns, no warm start and 20 steps. A ratio is that of synthetic to real, or its inverse if that is
+larger. Heavy tails have no fourth moment, or hardly one: the deviation of their real rows depends
+on a handful of records.
 """
 
 from collections.abc import Callable
