@@ -166,7 +166,9 @@ class _Family:
         sums = (self.expected * self.exists).sum(axis=1, keepdims=True)
         even = self.exists / self.exists.sum(axis=1, keepdims=True)
         share = np.where(sums > 0, self.expected / np.where(sums > 0, sums, 1.0), even)
-        center = share * self.parents[:, None]
+        # what a parent has beyond the fit is a heap somewhere, not more of the tail everywhere
+        most = np.where(sums > 0, np.minimum(self.parents[:, None], sums), self.parents[:, None])
+        center = share * most
         apart = (self.values - center) * self.exists
         spike = apart > _SPIKE * np.sqrt(self.error + center)
         rest = self.exists & ~spike
