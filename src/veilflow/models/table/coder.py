@@ -345,7 +345,8 @@ def coder_of(
         weights = None if units is None else np.ones(units.shape)
         if own is not None:
             known, base, before = {"deviation": deviation, "total": total}, None, found.counts
-            closer = Nodes(*found.tails.groups, own.groups, own.tail_deviation**2)
+            starts, ends = found.tails.groups
+            closer = Nodes(starts, ends, own.groups, own.tail_deviation**2)
             if units is not None and own.levels is not None:
                 weights = units.weights(own.levels, before, deviation=own.unit_deviation)
                 base = units.frequencies(weights)

@@ -112,7 +112,8 @@ class ColumnDetails(OneGaussian):
         ):  # the weights are theirs
             raise ValueError(f"expected at most {self.num_units} columns with levels.")
         rows = records.open()
-        at, levels = np.full((len(rows), len(places)), -1), []
+        at = np.full((len(rows), len(places)), -1)
+        levels: list[np.ndarray] = []
         for place, j in enumerate(places):
             present = ~(columns[j].nullable & (rows.codes[:, j] == 1))
             cells = cells_of(columns[j]).of(rows.positions[:, j])
