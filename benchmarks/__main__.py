@@ -21,6 +21,7 @@ NAMES = (
     "table_speed",
     "table_planner",
     "paper_flow",
+    "numbers",
     "rehearsal",
     "rehearsal_time",
     "ablations",

@@ -42,6 +42,7 @@ from veilflow.releases.release import Derived, Release, Tools
 from veilflow.releases.rounds.newton import NewtonRounds
 from veilflow.releases.rounds.values import LikelihoodValues
 from veilflow.releases.table.cells import cells_of
+from veilflow.releases.table.details import ColumnDetails
 from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms, level_sizes
 from veilflow.releases.table.pairs import PairCounts
@@ -248,6 +249,35 @@ def _pairs(release: Release) -> dict[str, Any]:
     return {**_histograms(release), "written": COLUMNS, "questions": PAIRS}
 
 
+AMOUNTS = Schema(
+    loan=Numeric(0, 1_000_000, integer=True, nullable=True),
+    paid=Numeric(-500, 500, resolution=0.01),
+    rate=Numeric(0, 10),
+    seen=Datetime("2020-01-01", "2021-12-31", resolution="day"),
+    smoker=Boolean(),
+)
+AMOUNT = {"loan": 10_000, "paid": 5.0, "rate": 1.0, "seen": "2020-06-01", "smoker": True}
+
+
+def amounts(*loans: dict[str, Any]) -> EncodedRows:
+    table = pd.DataFrame([{**AMOUNT, **loan} for loan in loans])
+    table["seen"] = pd.to_datetime(table["seen"]).astype("datetime64[us]")
+    return encode(table, AMOUNTS)
+
+
+def _tails(release: Release) -> dict[str, Any]:
+    """The upper and the lower half of each range as tails, in groups of cells."""
+    columns = tuple(AMOUNTS.columns.values())
+    borders = [
+        np.linspace(0, cells_of(column).num, 9).astype(int) if column.has_position else None
+        for column in columns
+    ]
+    return {
+        "columns": columns,
+        "groups": [None if b is None else np.stack([b[:-1], b[1:]]) for b in borders],
+    }
+
+
 CODES = np.random.default_rng(1).integers(0, [3, 4, 2], (NUMBER, 3)).astype(np.int32)
 
 # -- parameters: losses and gradients without a bound ----------------------------------------------
@@ -446,6 +476,24 @@ CASES = (
         add=lambda rows, person: EncodedRows.concatenate([rows, encoded(person)]),
         first=lambda rows, number: rows.take(slice(number)),
         known=_pairs,
+        free={"noise_multiplier": 0.0},
+        exact=False,
+    ),
+    Case(
+        ColumnDetails(num_columns=4, num_units=2, most_levels=500, noise_multiplier=20.0),
+        records=amounts(*({"loan": 1000 * i, "paid": i / 3} for i in range(NUMBER))),
+        hostile={
+            "an ordinary record": {},
+            "gaps": {"loan": None},
+            "huge": {"loan": 1e300, "paid": -np.inf, "rate": 1e300},
+            "tiny": {"loan": 1, "paid": 0.01, "rate": 1e-300},
+            "on the bounds": {"loan": 1_000_000, "paid": -500, "rate": 10, "seen": "2021-12-31"},
+            "zeros": {"loan": 0, "paid": 0, "rate": 0},
+            "no number": {"loan": np.nan, "rate": -np.inf},
+        },
+        add=lambda rows, loan: EncodedRows.concatenate([rows, amounts(loan)]),
+        first=lambda rows, number: rows.take(slice(number)),
+        known=_tails,
         free={"noise_multiplier": 0.0},
         exact=False,
     ),

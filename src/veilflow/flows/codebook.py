@@ -1,9 +1,10 @@
 """The inputs and outputs of a network for rows of codes: fixed features, never trained.
 
 Columns are listed (categories, each code with its own slot) or ordered (bins of a number). A network
-should not have to learn for every bin what it learned for the next one, and noise grows with the number
-of parameters. So an ordered column is represented by a few cosines of the bin's rank, of which the
-first few say most, and bins with a large share (a spike at zero) have a feature of their own as well.
+should not have to learn for every bin what it learned for the next one, and noise grows with the
+number of parameters. So an ordered column is represented by a few cosines of the bin's rank, of which
+the first few say most, and one feature for both ends of its range. Bins with a large share (a spike
+at zero) have a feature of their own as well.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from scipy.special import ndtri
 
 from veilflow.flows.scalar_maps.simple import soft_bound
 from veilflow.nn.frozen import AbstractFrozen
@@ -20,6 +22,8 @@ _LEAST = 1e-6
 """Least share of a code in a column: every declared code is possible."""
 _TOGETHER = 16
 """Columns in one product: of a matrix with a block for each column, most of a wide one is zero."""
+_ENDS = 0.7
+"""Weight of the feature of both ends; the first cosine has sqrt(2)."""
 _BOUND = 40.0
 """Bound on the sum of the waves of a log-share, which may be too large for `exp` if each is small."""
 
@@ -173,6 +177,19 @@ def span(columns: Int[np.ndarray, " places"], j: int) -> slice:
     return slice(int(first), int(last) + 1)
 
 
+def _ends(share: np.ndarray, middle: np.ndarray, waves: np.ndarray) -> Float[np.ndarray, " codes"]:
+    """A feature that tells the bins at both ends apart, which slow cosines hardly do.
+
+    It is what the normal score of a rank has beyond the other features: two numbers that rise together,
+    as normal variables do, depend on each other through the product of their scores.
+    """
+    score = ndtri(np.clip(middle, _LEAST, 1 - _LEAST))
+    root = np.sqrt(share)[:, None]
+    known = np.column_stack([np.ones(len(share)), waves])
+    rest = score - known @ np.linalg.lstsq(known * root, score * root[:, 0], rcond=None)[0]
+    return _ENDS * rest / max(float(np.sqrt(share @ rest**2)), 1e-12)
+
+
 def _waves(share: np.ndarray, num_waves: int, spike: float, gap: bool) -> np.ndarray:
     """Features of the bins of one column, and of its missing cells."""
     if gap:  # missing cells have their own feature, and no rank among the bins
@@ -183,4 +200,6 @@ def _waves(share: np.ndarray, num_waves: int, spike: float, gap: bool) -> np.nda
     order = np.arange(1, min(num_waves, max(len(share) - 1, 1)) + 1)
     # later cosines count less: a network moves smooth shapes first
     smooth = np.sqrt(2 / order) * np.cos(np.pi * middle[:, None] * order)
+    if len(share) - 1 > num_waves:
+        smooth[:, -1] = _ends(share, middle, smooth[:, :-1])
     return np.hstack([smooth, np.eye(len(share))[:, share >= spike]])

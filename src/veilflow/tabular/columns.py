@@ -104,6 +104,8 @@ class Numeric(Column):
         resolution: The step between neighboring values, counted from `low`: 0.01 for cents.
         decimal: The decimal mark in text, "." or ","; with ",", points may group thousands where there
             is a comma: 1.234,50.
+        spikes: A number whose multiples are frequent: 10000 for loans, 12 for dozens. Multiples of 5,
+            10, 50, 100 and so on are noticed without it. Needs a grid.
         nullable: Whether cells may be missing.
         unconfirmed: See `Column`.
     """
@@ -114,20 +116,22 @@ class Numeric(Column):
     integer: bool = False
     resolution: float | None = None
     decimal: str = "."
+    spikes: float | None = None
 
     kind: ClassVar[str] = "numeric"
-    settings: ClassVar[tuple[str, ...]] = ("decimal",)
+    settings: ClassVar[tuple[str, ...]] = ("decimal", "spikes")
     facts: ClassVar[tuple[str, ...]] = ("kind", "low", "high", "integer", "resolution", "nullable")
     has_position: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        convert(self, integer=flag, resolution=optional(positive))
+        convert(self, integer=flag, resolution=optional(positive), spikes=optional(positive))
         check.one_of((".", ","), decimal=self.decimal)
         if (self.low is None) != (self.high is None):
             raise ValueError("low and high must both be given, or both be None (discovered, paid).")
         convert(self, low=optional(self._plain), high=optional(self._plain))
-        convert(self, resolution=optional(self._plain))
+        convert(self, resolution=optional(self._plain), spikes=optional(self._plain))
+        self._check_spikes()
         if self.low is None or self.high is None:
             return
         if self.low > self.high or (self.low == self.high and self.step is None):
@@ -138,6 +142,25 @@ class Numeric(Column):
             raise ValueError(
                 "the range has too many steps to tell them apart. Choose a larger resolution, or "
                 "none."
+            )
+
+    def _check_spikes(self) -> None:
+        """Raise unless multiples of the declared unit lie on the grid."""
+        if self.spikes is None:
+            return
+        if self.step is None:
+            raise ValueError(
+                "spikes needs a grid. Declare integer=True, or a resolution such as 0.01."
+            )
+        at = self.spikes / self.step
+        if round(at) < 2 or abs(at - round(at)) > 1e-6 * at:
+            raise ValueError(
+                f"spikes must be a multiple of the step {self.step} and larger than it, got "
+                f"{self.spikes}."
+            )
+        if self.low is not None and abs(self.low / self.step - round(self.low / self.step)) > 1e-6:
+            raise ValueError(
+                f"with spikes, low must be a multiple of the step {self.step}, got {self.low}."
             )
 
     def _plain(self, name: str, value: Any) -> float:

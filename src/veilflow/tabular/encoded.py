@@ -59,6 +59,13 @@ class EncodedRows:
         """The rows with these columns alone."""
         return EncodedRows(self.codes[:, columns], self.positions[:, columns])
 
+    def replaced(self, other: "EncodedRows", where: np.ndarray) -> "EncodedRows":
+        """These rows with the cells of another table where a mask says so."""
+        return EncodedRows(
+            np.where(where, other.codes, self.codes),
+            np.where(where, other.positions, self.positions),
+        )
+
     @staticmethod
     def concatenate(parts: "Iterable[EncodedRows]") -> "EncodedRows":
         """The rows of all parts, of which there must be one, in order.

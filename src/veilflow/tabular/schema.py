@@ -306,6 +306,7 @@ def _forgotten(name: str, column: Column) -> Column:
             integer=column.integer and not real,
             resolution=None if real or "resolution" in facts else column.resolution,
             decimal=column.decimal,
+            spikes=None if facts & {"integer", "resolution", "low"} else column.spikes,
             nullable=nullable,
         )
     if facts == {"nullable"}:

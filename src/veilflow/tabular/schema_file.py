@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from veilflow._core import toml
-from veilflow.tabular.columns import Boolean, Column, OpenCategorical
+from veilflow.tabular.columns import Boolean, Column
 from veilflow.tabular.constraints import (
     Allowed,
     AtMost,

@@ -360,6 +360,7 @@ def test_a_warm_start_trains_on_rows_of_marginals(monkeypatch: pytest.MonkeyPatc
     model = estimator(**settings).fit(rows(2000), progress=False)
     assert [entry.purpose for entry in model.ledger.entries] == [
         "histograms of columns",
+        "details of columns",
         "marginals",
         "distance of grid noise from Gaussian",
     ]

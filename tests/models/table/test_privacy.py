@@ -14,13 +14,14 @@ from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.mechanisms import discover_categories
 from veilflow.releases import count, training
 from veilflow.releases.marginals import fit as marginal_fit
-from veilflow.releases.table import discovery, histograms
+from veilflow.releases.table import details, discovery, histograms
 
 MECHANISMS = (
     (discovery, "discover_categories"),
     (discovery, "private_bounds"),
     (count, "count_records"),
     (histograms, "gaussian_once"),
+    (details, "gaussian_once"),
     (marginal_fit, "gaussian_once"),
     (marginal_fit, "private_choice"),
     (training, "train"),

@@ -92,20 +92,25 @@ def test_every_touch_of_the_rows_has_a_line_of_its_own():
         "values of city",
         "bounds of gain",
         "histograms of columns",
+        "details of columns",
         "marginals",
         "training",
         SLACK,
     ]
     assert purposes(schema=CLOSED, warm_start=False) == [
         "histograms of columns",
+        "details of columns",
         "training",
         SLACK,
     ]
     assert purposes(schema=CLOSED, steps=0) == [
         "histograms of columns",
+        "details of columns",
         "marginals",
         SLACK,
     ]
+    # no numbers, no details
+    assert "details of columns" not in purposes(schema=vf.Schema(smoker=vf.Boolean()))
 
 
 def test_columns_whose_names_begin_alike_have_a_line_each():
@@ -119,7 +124,8 @@ def test_columns_whose_names_begin_alike_have_a_line_each():
 def test_a_warm_start_is_a_step_of_the_plan_that_costs_nothing():
     plan = small.estimator(schema=CLOSED).plan()
     steps = [release.purpose for release in plan.releases]
-    assert steps == ["histograms of columns", "marginals", "warm start", "training"]
+    details = ["histograms of columns", "details of columns"]
+    assert steps == [*details, "marginals", "warm start", "training"]
     assert "warm start" not in [entry.purpose for entry in plan.ledger.entries]
     assert "warm start" in str(plan)
 
@@ -140,8 +146,8 @@ def test_a_share_that_was_given_is_kept_without_steps():
         assert given.release(kind) == usual.release(kind)
     all_of_it = small.estimator(schema=CLOSED, steps=0).plan()
     assert all_of_it.release(ColumnHistograms) == usual.release(ColumnHistograms)
-    # about the root of 0.9 over 0.3
-    assert all_of_it.release(Marginals).mu > 1.7 * usual.release(Marginals).mu
+    # about the root of 0.85 over 0.3
+    assert all_of_it.release(Marginals).mu > 1.65 * usual.release(Marginals).mu
 
 
 def test_prices_do_not_depend_on_the_rows(untrained):
@@ -240,6 +246,8 @@ def test_work_grows_slower_than_the_square_of_columns():
     # and many records with many columns take fewer steps, never more than the usual
     slow = plan(80, num_records=2_000_000).release(PrivateTraining).settings.steps
     assert 500 <= slow < 2000
+
+
 def planned(**settings) -> list[str]:
     given = {"schema": CLOSED, "budget": small.BUDGET, "num_records": 300}
     return [one.purpose for one in vf.TableFlow(**(given | settings)).plan().releases]

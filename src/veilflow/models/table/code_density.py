@@ -1,6 +1,6 @@
 """The flow of codes as a density of rows: exact scores, given cells, gaps filled."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -103,6 +103,11 @@ class CodeDensity(AbstractTableDensity):
         masses = [column.mass for column in self.coder.columns]
         num_rows = min(_BALANCE_ROWS, _BALANCE_CELLS // len(masses))
         return self.with_flow(balanced(self.flow, masses, num_rows=num_rows, key=key))
+
+    def placed(self, key: Key[Array, ""]) -> "CodeDensity":
+        """This density with numbers that hang together within bins as they do across them."""
+        num_rows = min(_BALANCE_ROWS, _BALANCE_CELLS // len(self.coder.columns))
+        return replace(self, coder=self.coder.mixed(np.asarray(draw(self.flow, key, num_rows))))
 
     def draw(self, num_rows: int, key: Key[Array, ""], rng: np.random.Generator) -> EncodedRows:
         """Draw rows, exactly."""

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, Key
 
 from veilflow.flows.code_flow import FREE, CodeFlow, CodeSampler
+from veilflow.models.table.coder import Coder
 from veilflow.releases.table.cells import is_real
 from veilflow.tabular.cells import read_column
 from veilflow.tabular.codec import encode
@@ -93,12 +94,12 @@ class Given:
         same = rows.codes == self.row.codes
         return (same & (rows.positions == self.row.positions))[:, self.fixed].all(axis=1)
 
-    def put_into(self, rows: EncodedRows) -> EncodedRows:
-        """The rows with the given cells in place, numbers exactly as they were given."""
-        return EncodedRows(
-            np.where(self.fixed, self.row.codes, rows.codes),
-            np.where(self.fixed, self.row.positions, rows.positions),
-        )
+    def rows(
+        self, coder: Coder, codes: Int32[np.ndarray, "rows columns"], rng: np.random.Generator
+    ) -> EncodedRows:
+        """Rows with these codes and the given cells, numbers exactly as they were given."""
+        given = self.row.take(np.zeros(len(codes), np.int64))
+        return coder.rows(codes, rng, given=given, fixed=np.tile(self.fixed, (len(codes), 1)))
 
 
 def _encoded(frame: Any, schema: Schema, vocabularies: Vocabularies) -> EncodedRows:

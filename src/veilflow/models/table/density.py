@@ -49,6 +49,10 @@ class AbstractTableDensity(ABC):
         """This density with the released shares of columns restored, where the flow allows it."""
         return self
 
+    def placed(self, key: Key[Array, ""]) -> Self:
+        """This density with numbers that hang together within their bins, where the flow needs it."""
+        return self
+
     @abstractmethod
     def draw(self, num_rows: int, key: Key[Array, ""], rng: np.random.Generator) -> EncodedRows:
         """Draw rows of the schema."""

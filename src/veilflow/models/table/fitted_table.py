@@ -281,7 +281,7 @@ class FittedTableFlow(Fitted):
         drawn = draw_given(
             self._code_flow("given"), np.tile(codes, (_BLOCK, 1)), key=secret.key("given", block)
         )
-        return given.put_into(self.coder.rows(drawn.codes, rng)), drawn.log_weights
+        return given.rows(self.coder, drawn.codes, rng), drawn.log_weights
 
     def _code_flow(self, use: str) -> CodeFlow:
         """The flow of codes, for a use that no other flow supports."""

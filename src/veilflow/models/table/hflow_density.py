@@ -113,7 +113,7 @@ class Ranks:
             ranks = np.clip(np.nan_to_num(positions[:, at]), 0, BELOW_ONE)
             cells = np.searchsorted(_up_to(column), ranks, side="right") - 1
             cells = np.clip(cells, 0, column.cells.num - 1)
-            drawn = column.cells.draw(cells, rng.uniform(size=len(codes)))
+            drawn = column.draw(cells, rng)
             encoded[:, j], places[:, j] = missing, np.where(missing, 0.0, drawn)
             at += 1
         return EncodedRows(encoded, places)
@@ -124,9 +124,10 @@ class Ranks:
         for j, column in enumerate(self.coder.columns):
             if column.cells is None:
                 continue
-            each = np.log(_shares(column)) - column.cells.log_size
+            cells = column.cells.of(rows.positions[:, j])
+            each = np.log(_shares(column))[cells] + column.log_in_cell(rows.positions[:, j], cells)
             missing = column.nullable & (rows.codes[:, j] == 1)
-            total += np.where(missing, 0.0, each[column.cells.of(rows.positions[:, j])])
+            total += np.where(missing, 0.0, each)
         return total
 
 

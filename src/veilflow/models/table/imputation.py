@@ -99,10 +99,8 @@ def _filled(
     drawn = draw_given(flow, given, allowed=allowed, key=secret.key("gaps", block))
     rng = np.random.default_rng(secret.words("imputation", block, 1)[0])
     each = np.repeat(np.arange(len(codes)), _PARTICLES)
-    new, own, free = coder.rows(drawn.codes[: len(each)], rng), rows.take(each), gaps[each]
-    new = EncodedRows(
-        np.where(free, new.codes, own.codes), np.where(free, new.positions, own.positions)
-    )
+    own = rows.take(each)
+    new = coder.rows(drawn.codes[: len(each)], rng, given=own, fixed=~gaps[each])
     weights = drawn.log_weights[: len(each)]
     if schema.constraints:
         # if a row's own cells rule one of them out, the others still count

@@ -21,6 +21,7 @@ from veilflow.models.table.architecture import CodeArchitecture, HFlowArchitectu
 from veilflow.releases.table.cells import cells_of, most_cells
 from veilflow.releases.table.discovery import widest
 from veilflow.releases.table.histograms import level_sizes
+from veilflow.releases.table.units import has_units, most_shape
 from veilflow.tabular.columns import Column, Numeric, OpenCategorical, Ordinal
 from veilflow.tabular.schema import Schema
 
@@ -103,6 +104,16 @@ def most_difference_cells(schema: Schema) -> Most:
             cells = max(cells, most_cells(both))
     levels = level_sizes(cells)
     return Most(sum(levels) + 1, len(levels))
+
+
+def unit_levels(schema: Schema) -> int:
+    """The largest number of counts of round numbers of all columns."""
+    total = 0
+    for column in schema.columns.values():
+        if isinstance(column, Numeric) and has_units(column):
+            magnitudes, levels = most_shape(widest(column) if column.low is None else column)
+            total += magnitudes * levels
+    return total
 
 
 def most_codes(schema: Schema, *, most_bins: int) -> tuple[int, ...]:

@@ -33,6 +33,7 @@ from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.count import Count
 from veilflow.releases.marginals.release import Marginals
 from veilflow.releases.release import Derived, Query, Release
+from veilflow.releases.table.details import ColumnDetails
 from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms
 from veilflow.releases.table.pairs import PairCounts
@@ -147,6 +148,10 @@ class TableFlow(Estimator[FittedTableFlow]):
             return Query(raw.map(lambda table: table.numbers[release.column]))
         if isinstance(release, ColumnHistograms | PairCounts):
             return self._histograms(release, fit)
+        if isinstance(release, ColumnDetails):
+            columns = tuple(parts.declared_schema(fit).core.columns.values())
+            known = {"columns": columns, "groups": parts.tails(fit)}
+            return Query(parts.declared_rows(fit), known)
         if isinstance(release, Marginals):
             coder = parts.coder(fit)
             known = {
@@ -191,7 +196,7 @@ class TableFlow(Estimator[FittedTableFlow]):
         density = parts.density(fit)
         if self.budget.private:
             density = density.adjusted(fit.secret.key("balance"))
-        return FittedTableFlow.of(density, fit)
+        return FittedTableFlow.of(density.placed(fit.secret.key("places")), fit)
 
     def _declared(self) -> Schema:
         """The schema without unconfirmed facts."""

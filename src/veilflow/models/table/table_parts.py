@@ -4,6 +4,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 
 from veilflow.flows.gap_rules import Gap, GapRule
@@ -11,7 +12,7 @@ from veilflow.models.estimator import Fit
 from veilflow.models.table.architecture import HFlowArchitecture
 from veilflow.models.table.candidates import questions_of
 from veilflow.models.table.code_density import CodeDensity
-from veilflow.models.table.coder import CodedColumn, Coder, coder_of
+from veilflow.models.table.coder import CodedColumn, Coder, Details, coder_of, tail_groups
 from veilflow.models.table.density import AbstractTableDensity
 from veilflow.models.table.found import FOUND, found_in
 from veilflow.models.table.hflow_density import HFlowDensity
@@ -21,10 +22,12 @@ from veilflow.privacy.guarantees import Sensitive
 from veilflow.releases.marginals.release import Marginals
 from veilflow.releases.release import Derived, Monitor
 from veilflow.releases.table.cells import cells_of
+from veilflow.releases.table.details import ColumnDetails
 from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms
 from veilflow.releases.table.pairs import PairCounts
 from veilflow.releases.table.questions import Question
+from veilflow.releases.table.units import units_of
 from veilflow.releases.training import PrivateTraining, trained
 from veilflow.tabular.codec import encode, to_table
 from veilflow.tabular.columns import Ordinal
@@ -132,6 +135,7 @@ def declared_coder(fit: Fit) -> Coder:
         deviation=release.deviation,
         most_bins=fit.plan.flow.most_bins,
         num_records=fit.num_records,
+        details=_details(fit),
     )
 
 
@@ -156,6 +160,32 @@ def coder(fit: Fit) -> Coder:
     return coder.with_masses(fit.released[WARM]["masses"]) if WARM in fit.released else coder
 
 
+def tails(fit: Fit) -> list[Any]:
+    """The groups of cells in the tails of columns, from the histograms."""
+    release = fit.plan.release(ColumnHistograms)
+    return tail_groups(
+        fit.released[release.purpose],
+        tuple(declared_schema(fit).core.columns.values()),
+        deviation=release.deviation,
+        num_records=fit.num_records,
+    )
+
+
+def _details(fit: Fit) -> list[Details | None] | None:
+    """What was released of each column beyond its histogram, if it was."""
+    if ColumnDetails.purpose not in fit.released:
+        return None
+    release, counts = fit.plan.release(ColumnDetails), fit.released[ColumnDetails.purpose]
+    deviations = release.tail_deviation, release.unit_deviation
+    groups, levels = iter(counts[: release.num_columns]), iter(counts[release.num_columns :])
+    return [
+        Details(next(groups), None if units_of(column) is None else next(levels), *deviations)
+        if column.has_position
+        else None
+        for column in declared_schema(fit).core.columns.values()
+    ]
+
+
 def warm(fit: Fit, monitor: Monitor) -> dict[str, Any]:
     """The result of a warm start from the marginals that were released."""
     return started_warm(
@@ -163,6 +193,7 @@ def warm(fit: Fit, monitor: Monitor) -> dict[str, Any]:
         coder(fit),
         partial(_fresh, fit),
         fit.secret,
+        resolution=fit.plan.release(Marginals).resolution(fit.num_records),
         steps=fit.plan.release(Derived).steps,
         monitor=monitor,
     )
@@ -211,7 +242,8 @@ def _missing_too(core: Schema, when: str, column: str) -> GapRule:
 
 def arrays_of(density: AbstractTableDensity) -> dict[str, Any]:
     """The released numbers of a density, as a tree."""
-    return {"columns": density.coder.arrays(), "flow": density.arrays()}
+    arrays = {"columns": density.coder.arrays(), "flow": density.arrays()}
+    return arrays if density.coder.mix is None else {**arrays, "places": density.coder.mix}
 
 
 def shapes_of(
@@ -266,7 +298,9 @@ def shapes_of(
     shapes = CodeDensity.shapes(
         num_codes, num_features, flow, ordered=ordered, label=label_of(core)
     )
-    return {"columns": coded, "flow": shapes}
+    numbers = sum(column.has_position for column in columns)
+    places = jax.ShapeDtypeStruct((numbers, numbers), np.dtype(np.float64))
+    return {"columns": coded, "places": places, "flow": shapes}
 
 
 def restored(
@@ -279,7 +313,7 @@ def restored(
     """
     _check_discovered(plan, schema, vocabularies)
     core = schema.core
-    coder = Coder.restored(core, arrays["columns"])
+    coder = Coder.restored(core, arrays["columns"], mix=arrays.get("places"))
     if isinstance(plan.flow, HFlowArchitecture):
         return HFlowDensity.restored(coder, arrays["flow"], plan.flow)
     return CodeDensity.restored(

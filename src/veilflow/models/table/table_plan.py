@@ -21,9 +21,11 @@ from veilflow.releases.count import Count
 from veilflow.releases.marginals.release import Marginals
 from veilflow.releases.plan import FitPlan, spending
 from veilflow.releases.release import Release
+from veilflow.releases.table.details import ColumnDetails
 from veilflow.releases.table.discovery import ColumnBounds, ColumnValues
 from veilflow.releases.table.histograms import ColumnHistograms
 from veilflow.releases.table.pairs import PairCounts
+from veilflow.releases.table.units import has_units
 from veilflow.releases.training import PrivateTraining
 from veilflow.tabular.columns import Numeric, OpenCategorical
 from veilflow.tabular.schema import Schema
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 _COLUMNS_SHARE = 0.1
 """Share of the squared privacy parameter that the histograms of columns take."""
+_DETAILS_SHARE = 0.05
+"""Share of it that the tails of numbers, and how round they are, take."""
 _WARM_SHARE = 0.3
 """Share of it that the marginals of a warm start take."""
 _DISCOVERY_SHARE = 0.1
@@ -193,6 +197,7 @@ def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:
         )
     )
     rest: int | None = len(releases) - 1
+    releases += _details(core, mu)
     releases += _structure(settings, core, mu)
     if warm:
         chosen = settings.warm_start is not True
@@ -306,6 +311,21 @@ def _discoveries(schema: Schema, mu: float, budget: Budget) -> list[Release]:
                 ColumnBounds(purpose=purpose, column=name, step=column.step, epsilon=epsilon)
             )
     return values + bounds
+
+
+def _details(schema: Schema, mu: float) -> list[Release]:
+    """Tails and round numbers, if there are numbers."""
+    numbers = [column for column in schema.columns.values() if column.has_position]
+    if not numbers:
+        return []
+    return [
+        ColumnDetails(
+            num_columns=len(numbers),
+            num_units=sum(map(has_units, numbers)),
+            most_levels=sizes.unit_levels(schema),
+            noise_multiplier=1 / (mu * math.sqrt(_DETAILS_SHARE)),
+        )
+    ]
 
 
 def _structure(settings: "TableFlow", schema: Schema, mu: float) -> list[Release]:

@@ -51,6 +51,7 @@ def started_warm(
     fresh: Callable[[Coder], AbstractTableDensity],
     secret: Secret,
     *,
+    resolution: int,
     steps: int,
     monitor: Monitor,
 ) -> dict[str, Any]:
@@ -61,6 +62,7 @@ def started_warm(
         coder: The coder that follows from the histograms of columns.
         fresh: Makes an untrained density over a coder.
         secret: The source of all randomness.
+        resolution: About how many groups of codes of a column the marginals tell apart.
         steps: The largest number of training steps.
         monitor: Called with the number of steps that are done.
     """
@@ -69,6 +71,7 @@ def started_warm(
     masses = _masses(model, coder)
     density = fresh(coder.with_masses(masses))
     rng = np.random.default_rng(secret.words("warm cells", 0, 1)[0])
+    codes = density.coder.sharpened(codes, resolution, rng)
     parts = np.split(codes, [int(_HELD_OUT * len(codes))])
     held_out, rows = (density.records_of_codes(part, rng) for part in parts)
     flow = pretrain(

@@ -60,7 +60,7 @@ class Candidate(NamedTuple):
 def candidates(known: Known, step: Round) -> list[Candidate]:
     """Tables that were not measured yet and that fit into the model."""
     plan, merging = known.plan, known.merging
-    tally, most = Tally(known.rows, merging), _most_cells(known, step)
+    tally, most = Tally(known.rows, merging), most_cells(plan, step, known.num_records)
     together = together_in(len(plan.sizes), known.chosen)
     layout = Layout(merging.sizes, together)
     tables: list[Candidate] = []
@@ -132,11 +132,12 @@ def _one_of(
     return left[choose(of_left, sensitivity=sensitivity, epsilon=epsilon).value]
 
 
-def _most_cells(known: Known, step: Round) -> float:
+def most_cells(plan: MarginalPlan, step: Round, num_records: float) -> float:
+    """About how many cells of a table of several columns stand out of the noise."""
     noise = step.noise_multiplier * math.sqrt(step.num_choices)
     if noise == 0:
-        return known.plan.max_table_cells
-    return min(known.plan.max_table_cells, known.num_records / (_RECORDS_PER_NOISE * noise))
+        return plan.max_table_cells
+    return min(plan.max_table_cells, num_records / (_RECORDS_PER_NOISE * noise))
 
 
 def _fits(known: Known, together: Together, columns: Columns) -> bool:

@@ -14,6 +14,7 @@ from veilflow.privacy.budget import Budget
 from veilflow.privacy.events import Event
 from veilflow.privacy.guarantees import Released, Sensitive
 from veilflow.privacy.ledger import Ledger
+from veilflow.releases.marginals.choice import most_cells
 from veilflow.releases.marginals.fit import private_marginal_model
 from veilflow.releases.marginals.graph import Bag
 from veilflow.releases.marginals.inference import Tree
@@ -111,6 +112,12 @@ class Marginals(Release):
             tree=Tree(tuple(bags), tuple(value["conditionals"])),
             spreads=tuple(spreads),
         )
+
+    def resolution(self, num_records: float) -> int:
+        """About how many groups of codes of a column a table of a pair tells apart."""
+        plan = self._plan(self.most_codes)
+        cells = [most_cells(plan, step, num_records) for step in plan.rounds]
+        return max(2, int(max(cells, default=4.0) ** 0.5))
 
     def _plan(self, sizes: tuple[int, ...], **facts: Any) -> MarginalPlan:
         columns = len(self.most_codes)

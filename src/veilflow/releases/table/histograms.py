@@ -34,12 +34,10 @@ from veilflow.tabular.encoded import EncodedRows
 
 _MU = (0.01, 2.0)
 """Range of mu that is searched, relative to that of the whole budget."""
-_FAN = 16
+FAN = 16
 """Children of a node."""
 _TOP = 24
 """A level of at most this many nodes is the widest."""
-_SPIKE = 5.0
-"""Deviations of the noise above which a cell is a spike."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +153,7 @@ def level_sizes(cells: int) -> tuple[int, ...]:
     """Number of nodes of each level, the finest first."""
     sizes = [cells]
     while sizes[-1] > _TOP:
-        sizes.append(-(-sizes[-1] // _FAN))
+        sizes.append(-(-sizes[-1] // FAN))
     return tuple(sizes)
 
 
@@ -164,67 +162,5 @@ def weighted_counts(at: Int[np.ndarray, " rows"], cells: int) -> Float[np.ndarra
     sizes = level_sizes(cells)
     weight, counts = len(sizes) ** -0.5, [np.bincount(at, minlength=cells)]
     while len(counts) < len(sizes):
-        counts.append(np.add.reduceat(counts[-1], np.arange(0, len(counts[-1]), _FAN)))
+        counts.append(np.add.reduceat(counts[-1], np.arange(0, len(counts[-1]), FAN)))
     return weight * np.concatenate(counts).astype(np.float64)
-
-
-def estimate(
-    noisy: Float[np.ndarray, " nodes"], cells: int, *, deviation: float, total: float
-) -> Float[np.ndarray, " cells"]:
-    """Nonnegative cells that sum to `total`, from noisy `weighted_counts`.
-
-    First the least-squares estimate over all levels is computed. Then, from the widest level down,
-    children are shrunk towards their mean as far as their differences are explained by noise
-    (James-Stein), except for spikes.
-
-    Args:
-        noisy: Noisy counts of all levels.
-        cells: Number of cells.
-        deviation: Standard deviation of the noise in each number.
-        total: Declared or released number of records in the cells.
-    """
-    sizes = level_sizes(cells)
-    weight = len(sizes) ** -0.5
-    levels = [part / weight for part in np.split(noisy, np.cumsum(sizes)[:-1])]
-    variance = (deviation / weight) ** 2
-    # upward: the best estimate of a node from its own count and all below it
-    best, spread = [levels[0]], [np.full(cells, variance)]
-    for own in levels[1:]:
-        starts = np.arange(0, len(best[-1]), _FAN)
-        below, error = np.add.reduceat(best[-1], starts), np.add.reduceat(spread[-1], starts)
-        trust = error / (error + variance) if variance else np.full(len(own), 0.5)
-        best.append(trust * own + (1 - trust) * below)
-        spread.append(trust * variance)
-    # downward: the count of a parent is distributed to its children
-    parents = np.array([total])
-    for level in range(len(sizes) - 1, -1, -1):
-        size = sizes[level]
-        fan = size if level == len(sizes) - 1 else _FAN
-        parents = _distributed(parents, best[level], spread[level], fan)
-    return parents
-
-
-def _distributed(
-    parents: np.ndarray, children: np.ndarray, spread: np.ndarray, fan: int
-) -> np.ndarray:
-    """Nonnegative children that sum to their parents."""
-    pad = len(parents) * fan - len(children)
-    exists = np.pad(np.ones(len(children), bool), (0, pad)).reshape(-1, fan)
-    values = np.pad(children, (0, pad)).reshape(-1, fan)
-    error = np.pad(spread, (0, pad)).reshape(-1, fan) + 1e-12
-    count = exists.sum(axis=1, keepdims=True)
-    values += exists * (parents[:, None] - (values * exists).sum(axis=1, keepdims=True)) / count
-    # without the spikes, which would move the mean
-    middle = np.nanmedian(np.where(exists, values, np.nan), axis=1, keepdims=True)
-    spike = exists & (values - middle > _SPIKE * np.sqrt(error + np.maximum(middle, 0)))
-    rest = exists & ~spike
-    num = np.maximum(rest.sum(axis=1, keepdims=True), 1)
-    mean = (values * rest).sum(axis=1, keepdims=True) / num
-    apart = np.where(rest, values - mean, 0.0)
-    noise = (error * rest).sum(axis=1, keepdims=True) * np.maximum(num - 1, 0) / num
-    keep = np.clip(1 - noise / np.maximum((apart**2).sum(axis=1, keepdims=True), 1e-12), 0, 1)
-    shrunk = np.maximum(np.where(spike, values, mean + keep * apart), 0.0) * exists
-    sums = shrunk.sum(axis=1, keepdims=True)
-    even = exists / count
-    share = np.where(sums > 0, shrunk / np.where(sums > 0, sums, 1.0), even)
-    return (share * np.maximum(parents, 0)[:, None])[exists]
