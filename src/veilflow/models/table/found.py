@@ -161,11 +161,11 @@ def _rules(implied: np.ndarray, names: Sequence[str]) -> Iterator[MissingIf | Mi
         implied = implied | np.outer(implied[:, middle], implied[middle])
     together = implied & implied.T
     first = together.argmax(axis=1)  # of each group of columns that are missing together
-    groups = [np.flatnonzero(first == j) for j in np.unique(first)]
+    groups: list[list[int]] = [np.flatnonzero(first == j).tolist() for j in np.unique(first)]
     for group in groups:
         if len(group) > 1:
             yield MissingTogether(*(names[j] for j in group))
-    one = [int(group[0]) for group in groups]
+    one = [group[0] for group in groups]
     for j, k in [pair for a, b in combinations(one, 2) for pair in ((a, b), (b, a))]:
         between = any(implied[j, m] and implied[m, k] for m in one if m not in (j, k))
         if implied[j, k] and not between:

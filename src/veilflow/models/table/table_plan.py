@@ -160,7 +160,8 @@ class TablePlan(FitPlan):
     @property
     def differences(self) -> ColumnHistograms | None:
         """The release of the columns that lie near others, if there is one."""
-        return next((one for one in self.releases if one.purpose == DIFFERENCES), None)
+        known = (one for one in self.releases if isinstance(one, ColumnHistograms))
+        return next((one for one in known if one.purpose == DIFFERENCES), None)
 
 
 def plan_table(settings: "TableFlow", schema: Schema) -> TablePlan:

@@ -6,6 +6,9 @@ this test, which costs nothing, are asked; so a few questions do for many column
 relations.
 """
 
+# asdict returns Any
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -140,11 +143,13 @@ class PairCounts(OneGaussian):
 
 
 def _plain(question: Question) -> dict[str, Any]:
-    fields = {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(question).items()}
-    return {"kind": type(question).__name__, **fields}
+    known: dict[str, Any] = asdict(question)
+    plain = {name: list(v) if isinstance(v, tuple) else v for name, v in known.items()}
+    return {"kind": type(question).__name__, **plain}
 
 
 def _question(asked: dict[str, Any]) -> Question:
-    fields = {name: tuple(v) if isinstance(v, list) else v for name, v in asked.items()}
-    kinds: dict[str, type[Question]] = {"GapsOf": GapsOf, "RelationOf": RelationOf}
-    return kinds[fields.pop("kind")](**fields)
+    if asked["kind"] == "GapsOf":
+        return GapsOf(asked["first"], asked["second"])
+    lists = tuple(asked["expressions"]), tuple(asked["withins"])
+    return RelationOf(asked["column"], asked["of"], *lists)
