@@ -126,7 +126,8 @@ def all_figures(splits: int) -> tuple[Figure, ...]:
         Figure(
             "figure-1",
             "Figure 1: cells of 84 simulated patients, each attribute scaled to its range; "
-            "white ones are missing. The rows are generated: a picture of real patients would be a release.",
+            "white ones are missing. The rows are generated: a picture of real patients would be a "
+            "release.",
             (),
             _gaps,
         ),
