@@ -127,7 +127,8 @@ def test_a_run_killed_in_its_warm_start_pays_for_no_marginals_again(tmp_path, mo
     saved = Checkpoint(path).read()
     assert saved is not None
     assert set(saved.context["released"]) == {
-        "number of records", "values of city", "bounds of gain", "histograms of columns", "marginals"
+        "number of records", "values of city", "bounds of gain", "histograms of columns",
+        "pairs of columns", "histograms of differences", "marginals"
     }  # fmt: skip
     nothing_again(monkeypatch, "train")
     model = make().fit(table(), progress=False, checkpoint=path)
