@@ -67,7 +67,7 @@ def _entry(schema: "Schema", name: str) -> dict[str, Any]:
 
 def _changed(schema: "Schema", name: str) -> "Schema | None":
     """The schema with the facts of a column as a person types them, all confirmed; None if unusable."""
-    from veilflow.tabular.columns import KINDS
+    from veilflow.tabular.number_columns import KINDS
     from veilflow.tabular.schema import Schema
 
     old = _entry(schema, name)

@@ -132,6 +132,8 @@ def test_a_run_killed_in_its_warm_start_pays_for_no_marginals_again(tmp_path, mo
         "bounds of gain",
         "histograms of columns",
         "details of columns",
+        "pairs of columns",
+        "histograms of differences",
         "marginals",
     }  # fmt: skip
     nothing_again(monkeypatch, "train")

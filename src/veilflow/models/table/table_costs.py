@@ -11,6 +11,7 @@ from veilflow.models.table import sizes
 from veilflow.models.table.table_plan import TablePlan
 from veilflow.models.table.warm_start import batch_size
 from veilflow.releases.marginals.release import Marginals
+from veilflow.releases.release import Derived
 from veilflow.releases.training import PrivateTraining
 
 _ASSUMED_RECORDS = 100_000
@@ -44,7 +45,7 @@ def work_of(plan: TablePlan) -> Work:
     parameters = num_parameters(flow)
     warm = training = 0.0
     if plan.release(Marginals) is not None:
-        derived = next(one for one in plan.releases if one.event is None)
+        derived = plan.release(Derived)
         warm = derived.steps * batch_size(_codes(plan)) * parameters / 1e9
     trained = plan.release(PrivateTraining)
     if trained is not None:

@@ -95,7 +95,7 @@ class Marginals(Release):
             num_records: Declared or released.
             label: The index of the label, if it is another one because there are fewer columns.
         """
-        facts = {} if label is None else {"label": label}
+        facts: dict[str, Any] = {} if label is None else {"label": label}
         plan = self._plan(tuple(sizes), ordered=ordered, num_records=num_records, **facts)
         return private_marginal_model(
             records, plan=plan, secret=tools.secret, monitor=tools.monitor
