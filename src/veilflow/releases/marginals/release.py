@@ -121,7 +121,7 @@ class Marginals(Release):
 
     def _plan(self, sizes: tuple[int, ...], **facts: Any) -> MarginalPlan:
         columns = len(self.most_codes)
-        settings = {"label": self.label, "num_columns": columns, **facts}
+        settings: dict[str, Any] = {"label": self.label, "num_columns": columns, **facts}
         return MarginalPlan.of(sizes, mu=self.mu, **settings)
 
 
