@@ -114,7 +114,11 @@ def test_wrong_settings_are_one_line_on_standard_error(words, message, as_json, 
 
     done = veilflow(*words, *as_json)
     assert done.exit_code == 2
-    assert done.stdout == ""
+    if as_json:  # the same for programs
+        told = json.loads(done.stdout)
+        assert told == {"error": done.stderr.removeprefix("error: ").rstrip(), "kind": "usage"}
+    else:
+        assert done.stdout == ""
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert re.search(message, done.stderr)

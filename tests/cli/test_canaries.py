@@ -179,7 +179,7 @@ def test_an_error_that_nobody_expects_is_told_by_its_kind(veilflow, folder, monk
         def broken(*_, error=error, **__):
             raise error
 
-        monkeypatch.setattr("veilflow.tabular.draft.draft_schema", broken)
+        monkeypatch.setattr("veilflow.tabular.draft.draft", broken)
         done = veilflow("schema", "t.csv", "--out", "s2.toml")
         assert done.exit_code == 1
         assert type(error).__name__ in done.stderr

@@ -301,7 +301,8 @@ def test_an_interrupted_fit_goes_on_from_its_checkpoint(veilflow, records, tmp_p
     with monkeypatch.context() as patch:
         patch.setattr(Run, "finish", killed)
         assert veilflow(*words).exit_code == 130
-    assert not (tmp_path / "e.private.journal").exists()
+    # the ensemble is saved, and may have begun to answer
+    assert vf.load(tmp_path / "e.private").queries_left == 8
     assert (tmp_path / "run").exists()
     with monkeypatch.context() as patch:
         patch.setattr(Answers, "run", killed)  # parts are not trained again

@@ -16,6 +16,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -35,6 +36,10 @@ _ARGUMENT = re.compile(rf"\b([a-z_]+)=(?:{_VALUE}){_SAID_ALREADY}")
 _ONLY_PYTHON = ("size", "color", "layout", "invalid", "labels")
 
 
+_has_result: ContextVar[bool] = ContextVar("_has_result", default=False)
+"""Whether the command has printed its result: with --json, there is one object in all."""
+
+
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
     """A command whose errors are one line on standard error and an exit code, not a traceback.
 
@@ -46,6 +51,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
     def run(**values: Any) -> None:
         if os.environ.get("VEILFLOW_TRACEBACK"):
             return command(**values)
+        _has_result.set(False)
         try:
             with _warnings_as_notes():
                 return command(**values)
@@ -72,7 +78,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
             code, kind, message = 1, "unexpected", _unexpected(error)
         message = in_flags(message, command)
         _say(f"error: {message}", style="bold red")
-        if values.get("as_json"):
+        if values.get("as_json") and not _has_result.get():
             emit({"error": safe(message), "kind": kind}, as_json=True)
         raise typer.Exit(code)
 
@@ -115,6 +121,7 @@ def note(message: str) -> None:
 
 def emit(result: Mapping[str, Any], *parts: Any, as_json: bool) -> None:
     """Print a command's result: one JSON object, or texts and tables for people."""
+    _has_result.set(True)
     for part in [json.dumps(plain(result), allow_nan=False)] if as_json else parts:
         if isinstance(part, str):
             typer.echo(part)

@@ -198,7 +198,7 @@ def test_a_report_shows_every_column():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         sections = table_sections(fitted(), table(), None, max_rows=80, seed=0)
-    drawn = {one["name"] for one in sections["table"]["marginals"]}
+    drawn = {one["name"] for one in sections["table"]["columns"]}
     assert drawn == set(COLUMNS)
 
 

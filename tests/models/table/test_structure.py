@@ -165,6 +165,7 @@ def test_the_plan_says_what_it_costs_and_a_switch_leaves_it_out():
     purposes = [release.purpose for release in plan.releases]
     assert purposes == [
         "histograms of columns",
+        "details of columns",
         "pairs of columns",
         "histograms of differences",
         "marginals",

@@ -217,7 +217,7 @@ def test_a_plan_goes_to_json_and_back(flow):
 
 
 def test_what_the_user_left_open_is_in_the_plan():
-    plan = vf.TableFlow(schema=CLOSED, budget=small.BUDGET, num_records=60_000).plan()
+    plan = vf.TableFlow(schema=CLOSED, budget=small.BUDGET, num_records=6_000).plan()
     settings = plan.release(PrivateTraining).settings
     assert (settings.steps, settings.optimizer, settings.ema_decay) == (1000, "adam", 0.99)
     assert (plan.flow.hidden, plan.flow.most_bins, plan.flow.label_weight) == ((256,), 32, 2.0)
