@@ -29,6 +29,8 @@ _KEPT = 0.999
 """Factor of all correlations: no number follows from the others."""
 _FARTHEST = 4.0
 """Deviations between the expected score and the nearest one of the bin, at most."""
+_HEAVY = 0.5
+"""Share of the variance in the first and the last bin from which on tails are heavy."""
 _LARGEST = 8.0
 """The largest normal score."""
 
@@ -117,9 +119,12 @@ def sharpened(
 
 
 def _grouped(column: "CodedColumn", most: int) -> "CodedColumn":
-    """A number with its bins in about `most` groups of equal shares."""
+    """A number with its bins in about `most` groups of equal shares, if its tails decide its spread.
+
+    Elsewhere the tables know better than a copula: the tails of other numbers hardly move correlations.
+    """
     bins = column.bins
-    if bins is None:
+    if bins is None or not _is_heavy(column):
         return column
     masses = np.maximum(column.mass[: bins.num], 0)
     within = np.repeat(masses, np.diff(bins.starts)) * np.exp(bins.log_within())
@@ -128,6 +133,17 @@ def _grouped(column: "CodedColumn", most: int) -> "CodedColumn":
     starts = np.append(bins.starts[:-1][first], bins.starts[-1])
     merged = replace(bins, starts=starts, mass=within / within.sum())
     return replace(column, bins=merged, mass=np.append(merged.masses, column.mass[bins.num :]))
+
+
+def _is_heavy(column: "CodedColumn") -> bool:
+    """Whether most of the variance of a number comes from its outermost bins."""
+    bins, cells = column.bins, column.cells
+    assert bins is not None
+    assert cells is not None
+    middles = (cells.edges[:-1] + cells.edges[1:]) / 2
+    squares = bins.mass * (middles - bins.mass @ middles) ** 2
+    by_bin = np.add.reduceat(squares, bins.starts[:-1])
+    return bool(by_bin[0] + by_bin[-1] > _HEAVY * by_bin.sum())
 
 
 def checked(mix: Mix) -> Mix:
