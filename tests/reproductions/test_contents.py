@@ -36,15 +36,7 @@ REMAKE = "Run python -m reproductions index."
 WAITING = {
     "dp-hflow": {"Figure 2", "Figure 3"},
     "dp-lflow": {"Figure 6"},
-    "dp-nf-vi": {
-        "Algorithm 2",
-        "Table 2",
-        "Table 3",
-        "Table 5",
-        "Table 7",
-        "Figure 1",
-        "Figure 3",
-    },
+    "dp-nf-vi": {"Table 5", "Figure 3"},
 }
 """Entries that are built and not yet measured or drawn; whoever measures one takes it out."""
 
