@@ -185,9 +185,8 @@ def _with_private_threshold(
     assert flags.epsilon is not None
     fitting = flags.begin_with(flags.epsilon, 0.0, private, conditional=True)
     plan = detector.plan_private(fitting.budget)
-    if (
-        fitting.policy is not None
-    ):  # what will be written states the model and its threshold together
+    if fitting.policy is not None:
+        # what will be written states the model and its threshold together
         whole = detector.plan_with(plan).guarantee
         fitting.policy.check_guarantee(whole, dataset=flags.dataset)
 

@@ -14,8 +14,8 @@ distinct ones are the batch. Everything is integers on the device, from one key:
 
 So a batch differs from a Poisson sample in total variation by less than 2^-198, once a step. A run of
 at most 2^40 steps is then (epsilon, delta + 2^-158 e^epsilon)-DP where Poisson samples would give
-(epsilon, delta). That is below 2^-74 at every epsilon below 58, and `grid_noise.closeness` pays more
-than 2^-73 beyond what its proof needs.
+(epsilon, delta). That is below 2^-74 at every epsilon below 58; `grid_noise.closeness` pays twice what
+its proof needs, and for deltas up to a quarter composition leaves 2^-74 of that for this.
 """
 
 # JAX and jaxtyping leave types open (trees, loops, new arrays); see [tool.pyright] in pyproject.toml

@@ -141,7 +141,7 @@ class EnsembleDetector(RowEstimator[FittedEnsemble]):
     def assemble(self, fit: Fit) -> FittedEnsemble:
         plan, trained, journal = fit.plan, fit.released[Answers.purpose], self.answers.journal
         assert isinstance(plan, EnsemblePlan)
-        if trained["journal"] != self._counted_in:
+        if trained.get("journal") != self._counted_in:
             raise PrivacyError(
                 "the interrupted fit was to count its answers in another journal, and may have begun "
                 "to. A second count would answer twice as often as was paid for. Give the journal of "

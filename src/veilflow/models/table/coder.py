@@ -335,10 +335,8 @@ def coder_of(
             mass = shares(count, deviation=deviation, total=num_records)
             coded.append(CodedColumn(mass, isinstance(column, Ordinal), column.nullable))
             continue
-        cells, share = cells_of(column), 0.0
-        if column.nullable:
-            share = float(np.clip(count[-1] / num_records, 1e-6, 1 - 1e-6))
-            count = count[:-1]
+        cells = cells_of(column)
+        count, share = _without_gaps(count, column, num_records)
         total = (1 - share) * num_records
         found = estimate(count, cells.edges, deviation=deviation, total=total)
         units = units_of(column)
@@ -372,13 +370,20 @@ def tail_groups(
         if not column.has_position:
             groups.append(None)
             continue
-        share = 0.0
-        if column.nullable:
-            share, count = float(np.clip(count[-1] / num_records, 1e-6, 1 - 1e-6)), count[:-1]
+        count, share = _without_gaps(count, column, num_records)
         edges, total = cells_of(column).edges, (1 - share) * num_records
         found = estimate(count, edges, deviation=deviation, total=total)
         groups.append(found.tails.groups)
     return groups
+
+
+def _without_gaps(
+    count: Float[np.ndarray, " counts"], column: Column, num_records: float
+) -> tuple[Float[np.ndarray, " nodes"], float]:
+    """The counts of a column's values, and the share of its missing cells."""
+    if not column.nullable:
+        return count, 0.0
+    return count[:-1], float(np.clip(count[-1] / num_records, 1e-6, 1 - 1e-6))
 
 
 def shares(

@@ -94,8 +94,6 @@ class ColumnDetails(OneGaussian):
             columns: Columns of the schema, with bounds.
             groups: For each column with positions, the first cells and the ends of the groups of its
                 tails, which follow from releases.
-            groups: For each column with positions, the borders of groups of cells, which a release
-                gave; the cells of the group that is widest in counts are those between the tails.
 
         Returns:
             For each column with positions, noisy counts of its groups, and for each of these in turn,
